@@ -1,0 +1,5 @@
+"""``python -m accelsim``: the command line."""
+
+from accelsim.cli import main
+
+main()
