@@ -1,0 +1,214 @@
+"""The Program: an activity network in plain tables, and nothing else.
+
+A Program is what both engines run, what a trace is, and what every timeline carries with it. Its tables are
+NamedTuples of one-dimensional ``int64`` columns, read by row number; names stand in tuples beside them. See
+``docs/tables.md`` for a page on each column, and ``docs/model.md`` for what the engines do with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from accelsim.errors import MalformedProgram
+
+IntColumn = npt.NDArray[np.int64]
+FloatTable = npt.NDArray[np.float64]
+
+MAXIMUM_TOTAL = 1 << 62
+"""Cycles (and bytes times the rate's denominator) of a program stay below this, so that ``int64`` cannot overflow."""
+
+
+class ResourceKind(IntEnum):
+    """What a resource serves: tiles on a core, or transfers on a link."""
+
+    CORE = 0
+    LINK = 1
+
+
+class Arbitration(IntEnum):
+    """How a link chooses among its queues. ``IN_ORDER`` has exactly one queue."""
+
+    IN_ORDER = 0
+    ROUND_ROBIN = 1
+
+
+class ActivityKind(IntEnum):
+    """What an activity is. Tiles run on cores, loads and stores on links."""
+
+    TILE = 0
+    LOAD = 1
+    STORE = 2
+
+
+class ResourceTable(NamedTuple):
+    """One row a resource."""
+
+    kind: IntColumn
+    """:class:`ResourceKind`."""
+    bytes_numerator: IntColumn
+    """Links: bandwidth in bytes per cycle is numerator / denominator, exactly. Cores: 0."""
+    bytes_denominator: IntColumn
+    """Links: see ``bytes_numerator``. Cores: 1."""
+    latency_cycles: IntColumn
+    """Links: cycles from a transfer's last byte to its finish. Cores: 0."""
+    arbitration: IntColumn
+    """Links: :class:`Arbitration`. Cores: ``ROUND_ROBIN`` over their queues."""
+    grant_bytes: IntColumn
+    """Links: bytes served in one grant; 0 = the whole transfer. Cores: 0."""
+
+
+class QueueTable(NamedTuple):
+    """One row a queue."""
+
+    resource: IntColumn
+
+
+class ActivityTable(NamedTuple):
+    """One row an activity. Rows of one queue are served in the order in which they stand here."""
+
+    queue: IntColumn
+    kind: IntColumn
+    """:class:`ActivityKind`."""
+    cycles: IntColumn
+    """Tiles: duration. Transfers: 0 (their time follows from ``bytes`` and the link)."""
+    bytes: IntColumn
+    """Transfers: bytes moved. Tiles: 0."""
+    operator: IntColumn
+    """Row in ``operator_names``, or -1."""
+    tile: IntColumn
+    """Tile number within its operator, or -1 (a weight, which serves all tiles)."""
+    tensor: IntColumn
+    """Transfers: row in ``tensor_names``. Tiles: -1."""
+    position: IntColumn
+    """Tiles: position in the schedule's tile sequence. Transfers: -1."""
+    macs: IntColumn
+    """Tiles: multiply-accumulates executed, recomputed halo included."""
+    vector_ops: IntColumn
+    """Tiles: vector operations executed."""
+    shape: IntColumn
+    """Tiles: row in ``shapes``, or -1 when unknown."""
+
+
+class DependencyTable(NamedTuple):
+    """One row an edge: ``after`` does not ask before ``before`` has finished."""
+
+    before: IntColumn
+    after: IntColumn
+
+
+class ClaimTable(NamedTuple):
+    """One row a claim on buffer space."""
+
+    buffer: IntColumn
+    bytes: IntColumn
+    taken_by: IntColumn
+    """The activity that takes the space when it starts; -1 = taken at cycle 0, before anything starts."""
+    tensor: IntColumn
+    """Row in ``tensor_names``, or -1."""
+
+
+class ReleaseTable(NamedTuple):
+    """One row a reason to keep a claim: it is given back when all its activities here have finished.
+
+    A claim without a row is never given back.
+    """
+
+    claim: IntColumn
+    activity: IntColumn
+
+
+class BufferTable(NamedTuple):
+    """One row a buffer."""
+
+    capacity_bytes: IntColumn
+
+
+SHAPE_COLUMNS = (
+    "batch",
+    "channels",
+    "filters",
+    "rows",
+    "columns",
+    "kernel_rows",
+    "kernel_columns",
+    "stride_rows",
+    "stride_columns",
+    "groups",
+    "weights_from_operator",
+    "on_array",
+)
+"""Meaning of the columns of ``Program.shapes``; see :class:`accelsim.workload.operator.Work`."""
+
+Table = TypeVar("Table", bound=tuple[IntColumn, ...])
+
+
+def frozen_column(values: npt.ArrayLike) -> IntColumn:
+    """``values`` as a contiguous, read-only ``int64`` column (a copy unless it is one already).
+
+    Raises:
+        MalformedProgram: the values are not whole numbers.
+    """
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iub":
+        raise MalformedProgram(f"a column of whole numbers holds {array.dtype} values; round them where they are made")
+    if array.dtype == np.int64 and array.flags.c_contiguous and not array.flags.writeable:
+        return array
+    column: IntColumn = np.array(array, dtype=np.int64, order="C", copy=True)
+    column.setflags(write=False)
+    return column
+
+
+def frozen(table: Table) -> Table:
+    """A table whose columns are all :func:`frozen_column`."""
+    return type(table)(*(frozen_column(column) for column in table))
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A schedule lowered for one accelerator: activities, queues, dependencies and buffer claims.
+
+    Compare two programs with :func:`same_program`. :func:`check_program` raises on contradictions; both engines call it.
+    """
+
+    resources: ResourceTable
+    queues: QueueTable
+    activities: ActivityTable
+    dependencies: DependencyTable
+    claims: ClaimTable
+    releases: ReleaseTable
+    buffers: BufferTable
+    energy_pj: FloatTable
+    """Shape (activities, parts): picojoules of each activity by part of the machine."""
+    shapes: npt.NDArray[np.int64]
+    """Shape (distinct tile shapes, len(SHAPE_COLUMNS))."""
+    resource_names: tuple[str, ...]
+    queue_names: tuple[str, ...]
+    buffer_names: tuple[str, ...]
+    operator_names: tuple[str, ...]
+    tensor_names: tuple[str, ...]
+    part_names: tuple[str, ...]
+    static_pj_per_cycle: float = 0.0
+    """Energy that flows as long as the run lasts; accounted to the part ``static``."""
+    facts: dict[str, int | float | str] = field(default_factory=dict)
+    """Numbers about the workload and machine that reports need: ``macs``, ``vector_ops``, ``macs_per_cycle``,
+    ``ideal_cycles``, ``clock_hz``, ``workload``, ``hardware``, ``scheduler`` …"""
+
+    def __post_init__(self) -> None:
+        for name in ("resources", "queues", "activities", "dependencies", "claims", "releases", "buffers"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+        energy = np.array(self.energy_pj, dtype=np.float64).reshape(len(self.activities.queue), len(self.part_names))
+        energy.setflags(write=False)
+        object.__setattr__(self, "energy_pj", energy)
+        shapes = np.array(self.shapes, dtype=np.int64).reshape(-1, len(SHAPE_COLUMNS))
+        shapes.setflags(write=False)
+        object.__setattr__(self, "shapes", shapes)
+
+    @property
+    def size(self) -> int:
+        """Number of activities."""
+        return len(self.activities.queue)

@@ -1,0 +1,73 @@
+"""The Timeline: one row an event, with the Program it came from.
+
+An event is what one resource did from its start cycle up to its end cycle: a tile, or a run of consecutive grants of one
+transfer. See ``docs/tables.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from accelsim.program.tables import IntColumn, Program, frozen
+
+
+class Cause(IntEnum):
+    """What the last release was that an event had waited for (ties: the lower code)."""
+
+    NONE = 0
+    """Nothing: it could start at cycle 0."""
+    LOAD = 1
+    """A load that it depends on finished."""
+    STORE = 2
+    """A store that it depends on finished."""
+    BUFFER = 3
+    """Space in a buffer was given back, or an earlier asker for it stepped out of the way."""
+    TILE = 4
+    """A tile that it depends on finished (on its own queue: the predecessor is QUEUE instead)."""
+    QUEUE = 5
+    """Its predecessor on the same queue handed on."""
+    RESOURCE = 6
+    """Its resource served another queue until then."""
+
+
+class EventTable(NamedTuple):
+    """One row an event, ordered by (start, resource, end, activity)."""
+
+    start_cycles: IntColumn
+    end_cycles: IntColumn
+    """The resource is busy in [start, end)."""
+    finish_cycles: IntColumn
+    """When dependents may go on: ``end`` plus the link's latency for a transfer's last event, else ``end``."""
+    ready_cycles: IntColumn
+    """When it asked: its predecessor had handed on and all it depends on had finished."""
+    resource: IntColumn
+    queue: IntColumn
+    activity: IntColumn
+    """Row in the program's activities."""
+    bytes: IntColumn
+    """Transfers: bytes moved in this event. Tiles: 0."""
+    cause: IntColumn
+    """:class:`Cause`."""
+    cause_activity: IntColumn
+    """The activity whose finish, hand-on or release it was; -1 with ``NONE``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """All events of one run, the program that ran, and where it came from."""
+
+    events: EventTable
+    program: Program
+    engine: str
+    provenance: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "events", frozen(self.events))
+
+    @property
+    def latency_cycles(self) -> int:
+        """Cycles until the last activity has finished."""
+        finish = self.events.finish_cycles
+        return int(finish.max()) if len(finish) else 0
