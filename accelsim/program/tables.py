@@ -91,7 +91,7 @@ class ActivityTable(NamedTuple):
     vector_ops: IntColumn
     """Tiles: vector operations executed."""
     shape: IntColumn
-    """Tiles: row in ``shapes``, or -1 when unknown."""
+    """Tiles on the array: row in ``shapes``. Else, and where the shape is not known: -1."""
 
 
 class DependencyTable(NamedTuple):
@@ -132,6 +132,7 @@ SHAPE_COLUMNS = (
     "batch",
     "channels",
     "filters",
+    "filters_per_group",
     "rows",
     "columns",
     "kernel_rows",
@@ -140,9 +141,8 @@ SHAPE_COLUMNS = (
     "stride_columns",
     "groups",
     "weights_from_operator",
-    "on_array",
 )
-"""Meaning of the columns of ``Program.shapes``; see :class:`accelsim.workload.operator.Work`."""
+"""Meaning of the columns of ``Program.shapes``; see :class:`accelsim.workload.operator.ArrayWork`."""
 
 Table = TypeVar("Table", bound=tuple[IntColumn, ...])
 
@@ -172,7 +172,7 @@ def frozen(table: Table) -> Table:
 class Program:
     """A schedule lowered for one accelerator: activities, queues, dependencies and buffer claims.
 
-    Compare two programs with :func:`same_program`. :func:`check_program` raises on contradictions; both engines call it.
+    Both engines check it first; see :func:`accelsim.program.check.check_program`.
     """
 
     resources: ResourceTable

@@ -1,7 +1,7 @@
 """The Timeline: one row an event, with the Program it came from.
 
-An event is what one resource did from its start cycle up to its end cycle: a tile, or a run of consecutive grants of one
-transfer. See ``docs/tables.md``.
+An event is what one resource did from its start cycle up to its end cycle: a tile, or a run of consecutive grants of
+one transfer. See ``docs/tables.md``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,76 @@
+"""accelsim: a cycle-level simulator of machine-learning accelerators.
+
+From a model over a schedule to a simulated timeline::
+
+    workload = accelsim.load_workload("soma.resnet50")
+    accelerator = accelsim.load_accelerator("soma_edge")
+    schedule = accelsim.Layerwise().search(workload, accelerator).schedule
+    timeline = accelsim.simulate(accelsim.lower(workload, accelerator, schedule))
+    print(accelsim.report(timeline))
+
+The public names below are imported when they are first used, so that ``import accelsim`` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from accelsim.analysis.report import report as report
+    from accelsim.engine import simulate as simulate
+    from accelsim.errors import AccelsimError as AccelsimError
+    from accelsim.formats import load_timeline as load_timeline
+    from accelsim.formats import save_timeline as save_timeline
+    from accelsim.hardware.accelerator import Accelerator as Accelerator
+    from accelsim.library import load_accelerator as load_accelerator
+    from accelsim.library import load_workload as load_workload
+    from accelsim.program.explain import explain as explain
+    from accelsim.program.lower import lower as lower
+    from accelsim.program.tables import Program as Program
+    from accelsim.schedule.notation import DramTensor as DramTensor
+    from accelsim.schedule.notation import Schedule as Schedule
+    from accelsim.search import Layerwise as Layerwise
+    from accelsim.timeline.table import Timeline as Timeline
+    from accelsim.workload.graph import Workload as Workload
+    from accelsim.workload.operator import Operand as Operand
+    from accelsim.workload.operator import Operator as Operator
+    from accelsim.workload.operator import Source as Source
+    from accelsim.workload.tensor import Tensor as Tensor
+
+_HOMES = {
+    "Accelerator": "hardware.accelerator",
+    "AccelsimError": "errors",
+    "DramTensor": "schedule.notation",
+    "Layerwise": "search",
+    "Operand": "workload.operator",
+    "Operator": "workload.operator",
+    "Program": "program.tables",
+    "Schedule": "schedule.notation",
+    "Source": "workload.operator",
+    "Tensor": "workload.tensor",
+    "Timeline": "timeline.table",
+    "Workload": "workload.graph",
+    "explain": "program.explain",
+    "load_accelerator": "library",
+    "load_timeline": "formats",
+    "load_workload": "library",
+    "lower": "program.lower",
+    "report": "analysis.report",
+    "save_timeline": "formats",
+    "simulate": "engine",
+}
+
+__version__ = "0.1.0"
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 — strings, all of them
+
+
+def __getattr__(name: str) -> object:
+    """Imports a public name from its home when it is first used (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'accelsim' has no attribute '{name}'")
+    value = getattr(import_module(f"accelsim.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

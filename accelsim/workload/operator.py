@@ -1,0 +1,157 @@
+"""The Operator: one step of computation, what it reads and writes, and the work of a block of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from accelsim.errors import WorkloadError
+from accelsim.workload.tensor import Box, Tensor, View, whole_box
+
+
+class ArrayWork(NamedTuple):
+    """Work of a tile on a PE array: a convolution nest; a matrix product is one with a 1x1 kernel.
+
+    ``channels`` are all input channels of the operator and ``filters`` the output channels of the tile, over all
+    its groups; ``filters_per_group`` is the operator's own, so that the tile's number of groups follows.
+    """
+
+    batch: int
+    channels: int
+    filters: int
+    filters_per_group: int
+    rows: int
+    columns: int
+    kernel_rows: int
+    kernel_columns: int
+    stride_rows: int
+    stride_columns: int
+    groups: int
+    weights_from_operator: int
+    """1 if another operator produces the weights (attention), else 0."""
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the tile."""
+        points = self.batch * self.filters * self.rows * self.columns
+        return points * (self.channels // self.groups) * self.kernel_rows * self.kernel_columns
+
+
+class VectorWork(NamedTuple):
+    """Work of a tile on the vector unit: so many scalar operations."""
+
+    operations: int
+
+
+Work = ArrayWork | VectorWork
+
+
+class TileAxes(NamedTuple):
+    """Which axes of an operator's output a tile may cut, as indices into ``output.shape`` (batch is always cut first)."""
+
+    rows: int | None = None
+    columns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tensor as an operator reads it: the output of ``producer`` (an operator or an external input), through views."""
+
+    producer: str
+    views: tuple[View, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One input of an operator: one source, or several joined along ``axis`` (a concatenation that nobody pays for)."""
+
+    sources: tuple[Source, ...]
+    shape: tuple[int, ...]
+    """Shape of one sample of the joined tensor, as the operator sees it."""
+    axis: int = 0
+    extents: tuple[int, ...] = ()
+    """Size of each source along ``axis``; may be left out for a single source."""
+    is_weight: bool = False
+    """The operand plays the part of the weights (attention), so that every tile needs all of it."""
+
+    def __post_init__(self) -> None:
+        if len(self.sources) == 1 and not self.extents:
+            object.__setattr__(self, "extents", (self.shape[self.axis] if self.shape else 1,))
+        if len(self.extents) != len(self.sources) or (self.shape and sum(self.extents) != self.shape[self.axis]):
+            raise WorkloadError(
+                f"the inputs {[source.producer for source in self.sources]} have {list(self.extents)} elements along "
+                f"axis {self.axis}; together they must give {self.shape}"
+            )
+
+    def source_boxes(self, box: Box) -> Iterator[tuple[str, Box]]:
+        """For each source that ``box`` touches: its producer, and the block of that producer's output behind it."""
+        offset = 0
+        for source, extent in zip(self.sources, self.extents, strict=True):
+            part = box
+            if len(self.sources) > 1:
+                begin, end = box[self.axis + 1]
+                begin, end = max(begin - offset, 0), min(end - offset, extent)
+                offset += extent
+                if begin >= end:
+                    continue
+                part = (*box[: self.axis + 1], (begin, end), *box[self.axis + 2 :])
+            for view in reversed(source.views):
+                part = view.source_box(part)
+            yield source.producer, part
+
+
+@dataclass(frozen=True)
+class Operator(ABC):
+    """One step of computation: the tensors read, the tensor written, and the work of any block of it.
+
+    Subclasses are final and live in ``workload/operators/``, one file each. An operator is called by its ``name``; so is
+    the tensor it writes.
+    """
+
+    name: str
+    operands: tuple[Operand, ...]
+    output: Tensor
+    weights: tuple[Tensor, ...] = ()
+    """Parameters, loaded whole, once per run."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def tile_axes(self) -> TileAxes:
+        """The output axes that a tiling number may cut once the batch is cut up."""
+
+    @abstractmethod
+    def operand_box(self, index: int, box: Box) -> Box:
+        """The block of operand ``index`` that the block ``box`` of the output needs, halo included and clipped."""
+
+    @abstractmethod
+    def work(self, box: Box) -> Work:
+        """The work of the block ``box`` of the output. A box may reach beyond the output where a tile rule inflates it."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all parameters."""
+        return sum(tensor.sample_bytes for tensor in self.weights)
+
+    def producers(self) -> tuple[str, ...]:
+        """Names of all that it reads, without repeats, in the order of its operands."""
+        return tuple(dict.fromkeys(source.producer for operand in self.operands for source in operand.sources))
+
+    def whole_work(self, batch: int) -> Work:
+        """The work of all of it."""
+        return self.work(whole_box(batch, self.output.shape))
+
+
+def window_range(
+    begin: int, end: int, stride: int, kernel: int, dilation: int, padding: int, size: int
+) -> tuple[int, int]:
+    """The range of input rows behind output rows ``begin`` to ``end`` of a window operator, clipped to the input.
+
+    A block that needs nothing but padding still names one row, so that no block is empty.
+    """
+    low = begin * stride - padding
+    high = (end - 1) * stride - padding + (kernel - 1) * dilation + 1
+    low = min(max(low, 0), size - 1)
+    return low, max(min(high, size), low + 1)
