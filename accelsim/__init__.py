@@ -60,7 +60,7 @@ _HOMES = {
 }
 
 __version__ = "0.1.0"
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 — strings, all of them
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> object:

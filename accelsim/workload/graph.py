@@ -25,8 +25,8 @@ class TileRule(StrEnum):
 class Workload:
     """The directed acyclic graph of operators joined by the tensors they exchange.
 
-    ``operators`` stand in a topological order. ``inputs`` come from outside (DRAM); ``outputs`` name the operators whose
-    results must end there (default: those that nobody reads). ``batch`` samples run at once.
+    ``operators`` stand in a topological order. ``inputs`` come from outside (DRAM); ``outputs`` name the operators
+    whose results must end there (default: those that nobody reads). ``batch`` samples run at once.
 
     Raises:
         WorkloadError: names stand twice, an operator reads what is not there yet, or shapes do not meet.
@@ -39,7 +39,7 @@ class Workload:
     tile_rule: TileRule = TileRule.EXACT
     outputs: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
-    """What a reader of this workload should know: things that a file could not say, or that were counted as moved data."""
+    """What its user should know: what a file could not say, and what was counted as moved data."""
 
     def __post_init__(self) -> None:
         if not self.operators:
@@ -66,7 +66,8 @@ class Workload:
             for producer, box in operand.source_boxes(whole_box(1, operand.shape)):
                 if producer not in shapes:
                     raise WorkloadError(
-                        f"operator '{operator.name}' reads '{producer}', which no input and no operator before it provides"
+                        f"operator '{operator.name}' reads '{producer}', "
+                        "which no input and no operator before it provides"
                     )
                 shape = shapes[producer]
                 if len(box) != len(shape) + 1 or any(

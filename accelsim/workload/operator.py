@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from accelsim.errors import WorkloadError
-from accelsim.workload.tensor import Box, Tensor, View, whole_box
+from accelsim.workload.tensor import Box, Range, Tensor, View, whole_box
 
 
 class ArrayWork(NamedTuple):
@@ -49,7 +49,7 @@ Work = ArrayWork | VectorWork
 
 
 class TileAxes(NamedTuple):
-    """Which axes of an operator's output a tile may cut, as indices into ``output.shape`` (batch is always cut first)."""
+    """Which axes of ``output.shape`` a tile may cut, by index. The batch is always cut first."""
 
     rows: int | None = None
     columns: int | None = None
@@ -57,7 +57,7 @@ class TileAxes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A tensor as an operator reads it: the output of ``producer`` (an operator or an external input), through views."""
+    """A tensor as an operator reads it: that of ``producer`` (an operator or an external input), through views."""
 
     producer: str
     views: tuple[View, ...] = ()
@@ -106,8 +106,8 @@ class Operand:
 class Operator(ABC):
     """One step of computation: the tensors read, the tensor written, and the work of any block of it.
 
-    Subclasses are final and live in ``workload/operators/``, one file each. An operator is called by its ``name``; so is
-    the tensor it writes.
+    Subclasses are final and live in ``workload/operators/``, one file each. An operator is called by its ``name``; so
+    is the tensor it writes.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Operator(ABC):
 
     @abstractmethod
     def work(self, box: Box) -> Work:
-        """The work of the block ``box`` of the output. A box may reach beyond the output where a tile rule inflates it."""
+        """The work of the block ``box``, which may reach beyond the output where a tile rule inflates it."""
 
     @property
     def weight_bytes(self) -> int:
@@ -144,14 +144,12 @@ class Operator(ABC):
         return self.work(whole_box(batch, self.output.shape))
 
 
-def window_range(
-    begin: int, end: int, stride: int, kernel: int, dilation: int, padding: int, size: int
-) -> tuple[int, int]:
-    """The range of input rows behind output rows ``begin`` to ``end`` of a window operator, clipped to the input.
+def window_range(out: Range, stride: int, kernel: int, dilation: int, padding: int, size: int) -> Range:
+    """The range of input rows behind the output rows ``out`` of a window operator, clipped to the input.
 
     A block that needs nothing but padding still names one row, so that no block is empty.
     """
-    low = begin * stride - padding
-    high = (end - 1) * stride - padding + (kernel - 1) * dilation + 1
+    low = out[0] * stride - padding
+    high = (out[1] - 1) * stride - padding + (kernel - 1) * dilation + 1
     low = min(max(low, 0), size - 1)
     return low, max(min(high, size), low + 1)

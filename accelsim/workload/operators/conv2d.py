@@ -55,10 +55,8 @@ class Conv2d(Operator):
         channels_per_group = shape[0] // self.groups
         first, last = box[1][0] // filters_per_group, (box[1][1] - 1) // filters_per_group
         spatial = (
-            window_range(
-                *box[2 + axis], self.stride[axis], self.kernel[axis], self.dilation[axis], self.padding[axis], size
-            )
-            for axis, size in enumerate(shape[1:])
+            window_range(box[2 + i], self.stride[i], self.kernel[i], self.dilation[i], self.padding[i], size)
+            for i, size in enumerate(shape[1:])
         )
         return (box[0], (first * channels_per_group, (last + 1) * channels_per_group), *spatial)
 

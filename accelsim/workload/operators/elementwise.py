@@ -26,7 +26,8 @@ class Elementwise(Operator):
                 size not in (1, out) for size, out in zip(operand.shape, aligned, strict=True)
             ):
                 raise WorkloadError(
-                    f"element-wise operator '{self.name}': operand {operand.shape} does not broadcast to {self.output.shape}"
+                    f"element-wise operator '{self.name}': operand {operand.shape} does not broadcast "
+                    f"to {self.output.shape}"
                 )
 
     def tile_axes(self) -> TileAxes:
@@ -45,7 +46,7 @@ class Elementwise(Operator):
 
 
 def default_tile_axes(shape: tuple[int, ...]) -> TileAxes:
-    """Rows and columns of an image (…, channels, rows, columns); of (…, rows, features) the rows and the axis before."""
+    """Rows and columns of (…, channels, rows, columns); the rows of (rows, features)."""
     if len(shape) >= 3:
         return TileAxes(rows=len(shape) - 2, columns=len(shape) - 1)
     return TileAxes(rows=0) if len(shape) == 2 else TileAxes()

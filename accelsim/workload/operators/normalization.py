@@ -40,7 +40,7 @@ class Normalization(Operator):
 
 @dataclass(frozen=True)
 class LocalResponseNorm(Operator):
-    """Local response normalization over ``size`` neighbouring channels (Krizhevsky et al., NeurIPS 2012, section 3.3)."""
+    """Local response normalization over ``size`` channels (Krizhevsky et al., NeurIPS 2012, section 3.3)."""
 
     size: int = 5
 

@@ -29,10 +29,8 @@ class Pool(Operator):
         """The same channels, and the window's rows and columns."""
         shape = self.operands[index].shape
         spatial = (
-            window_range(
-                *box[2 + axis], self.stride[axis], self.kernel[axis], self.dilation[axis], self.padding[axis], size
-            )
-            for axis, size in enumerate(shape[1:])
+            window_range(box[2 + i], self.stride[i], self.kernel[i], self.dilation[i], self.padding[i], size)
+            for i, size in enumerate(shape[1:])
         )
         return (box[0], box[1], *spatial)
 

@@ -23,7 +23,8 @@ class Upsample(Operator):
         channels, rows, columns = self.operands[0].shape
         if self.output.shape != (channels, rows * self.factors[0], columns * self.factors[1]):
             raise WorkloadError(
-                f"upsampling '{self.name}': {self.operands[0].shape} by {self.factors} does not give {self.output.shape}"
+                f"upsampling '{self.name}': {self.operands[0].shape} by {self.factors} "
+                f"does not give {self.output.shape}"
             )
 
     def tile_axes(self) -> TileAxes:
