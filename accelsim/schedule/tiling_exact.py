@@ -1,0 +1,104 @@
+"""The exact tile rule: every tile has its own channels and its true halo; nothing is inflated or rounded up.
+
+A pure output operator's output is cut into blocks as equal as whole numbers allow. Going backwards through the fused
+group, a tile of any other operator computes the smallest block that holds all that the same tile of its consumers in
+the group reads, and, if the outside needs it too, its own share of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from accelsim.errors import TilingNumberError
+from accelsim.schedule.tiling import Block, inside_consumers, split_tiling_number
+from accelsim.workload.graph import Workload
+from accelsim.workload.operator import Operator
+from accelsim.workload.tensor import Box, Range, Tensor, bounding_box
+
+
+def tile_group(workload: Workload, group: Sequence[Operator], tiles: int) -> list[list[Block]]:
+    """See :data:`accelsim.schedule.tiling.GroupTiler`."""
+    consumers = inside_consumers(workload, group)
+    names = set(consumers)
+    asked: dict[str, list[Box | None]] = {name: [None] * tiles for name in names}
+    blocks: dict[str, list[Block]] = {}
+    for operator in reversed(group):
+        shared = _needed_outside(workload, operator, names)
+        shares = even_shares(operator, workload.batch, tiles) if shared else [None] * tiles
+        boxes = [_join(need, share) for need, share in zip(asked[operator.name], shares, strict=True)]
+        blocks[operator.name] = [
+            _block(workload, operator, box, share) for box, share in zip(boxes, shares, strict=True)
+        ]
+        for number, box in enumerate(boxes):
+            for producer, needed in operand_boxes(operator, box):
+                if producer in names:
+                    asked[producer][number] = _join(asked[producer][number], needed)
+    return [blocks[operator.name] for operator in group]
+
+
+def even_shares(operator: Operator, batch: int, tiles: int) -> list[Box | None]:
+    """The output cut into ``tiles`` blocks as equal as whole numbers allow, batch first, then rows, then columns.
+
+    Raises:
+        TilingNumberError: it cannot be cut into so many.
+    """
+    shape = operator.output.shape
+    axes = operator.tile_axes()
+    rows = 1 if axes.rows is None else shape[axes.rows]
+    columns = 1 if axes.columns is None else shape[axes.columns]
+    parts = split_tiling_number(operator, batch, tiles, rows, columns)
+    boxes: list[Box | None] = []
+    for i, j, k in product(range(parts.batch), range(parts.rows), range(parts.columns)):
+        ranges: list[Range] = [(0, size) for size in shape]
+        if axes.rows is not None:
+            ranges[axes.rows] = _share(rows, parts.rows, j)
+        if axes.columns is not None:
+            ranges[axes.columns] = _share(columns, parts.columns, k)
+        boxes.append((_share(batch, parts.batch, i), *ranges))
+    return boxes
+
+
+def operand_boxes(operator: Operator, box: Box) -> list[tuple[str, Box]]:
+    """For every producer that the block ``box`` of ``operator`` reads: the smallest block that holds all of it."""
+    found: dict[str, Box] = {}
+    for index, operand in enumerate(operator.operands):
+        for producer, needed in operand.source_boxes(operator.operand_box(index, box)):
+            found[producer] = bounding_box(found[producer], needed) if producer in found else needed
+    return list(found.items())
+
+
+def _needed_outside(workload: Workload, operator: Operator, inside: set[str]) -> bool:
+    return operator.name in workload.outputs or any(
+        reader not in inside for reader in workload.consumers[operator.name]
+    )
+
+
+def _join(first: Box | None, second: Box | None) -> Box:
+    if first is None or second is None:
+        box = first or second
+        if box is None:
+            raise TilingNumberError(
+                "a tile of the group reads nothing of an operator fused into it; put a fusion cut behind that operator"
+            )
+        return box
+    return bounding_box(first, second)
+
+
+def _share(size: int, parts: int, index: int) -> Range:
+    return size * index // parts, size * (index + 1) // parts
+
+
+def _block(workload: Workload, operator: Operator, box: Box, share: Box | None) -> Block:
+    output = operator.output
+    reads = tuple(
+        (producer, _tensor(workload, producer).box_bytes(needed)) for producer, needed in operand_boxes(operator, box)
+    )
+    stored_bytes = 0 if share is None else output.box_bytes(share)
+    return Block(box, operator.work(box), output.box_bytes(box), stored_bytes, reads)
+
+
+def _tensor(workload: Workload, name: str) -> Tensor:
+    if name in workload.index:
+        return workload.operator(name).output
+    return workload.inputs[workload.input_index[name]]
