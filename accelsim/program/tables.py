@@ -192,15 +192,18 @@ class Program:
     operator_names: tuple[str, ...]
     tensor_names: tuple[str, ...]
     part_names: tuple[str, ...]
+    operator_macs: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """For each operator, its own multiply-accumulates, without recomputation; empty when not known."""
     static_pj_per_cycle: float = 0.0
     """Energy that flows as long as the run lasts; accounted to the part ``static``."""
     facts: dict[str, int | float | str] = field(default_factory=dict)
     """Numbers about the workload and machine that reports need: ``macs``, ``vector_ops``, ``macs_per_cycle``,
-    ``ideal_cycles``, ``clock_hz``, ``workload``, ``hardware``, ``scheduler`` …"""
+    ``ideal_cycles``, ``clock_hz``, ``workload``, ``hardware``, ``batch`` …"""
 
     def __post_init__(self) -> None:
         for name in ("resources", "queues", "activities", "dependencies", "claims", "releases", "buffers"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
+        object.__setattr__(self, "operator_macs", frozen_column(self.operator_macs))
         energy = np.array(self.energy_pj, dtype=np.float64).reshape(len(self.activities.queue), len(self.part_names))
         energy.setflags(write=False)
         object.__setattr__(self, "energy_pj", energy)

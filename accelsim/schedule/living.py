@@ -43,7 +43,8 @@ def default_tensors(tiling: Tiling) -> list[LiveTensor]:
     for position, step in enumerate(tiling.steps):
         tensors.extend(_inputs(tiling, position, step.place))
         tensors.append(_output(tiling, position, step.place))
-    moved = sorted((tensor for tensor in tensors if tensor.dram), key=_default_key)
+    keyed = [(service_key(tensor.dram), tensor) for tensor in tensors if tensor.dram]
+    moved = [tensor for _, tensor in sorted(keyed, key=lambda pair: pair[0])]
     return moved + [tensor for tensor in tensors if not tensor.dram]
 
 
@@ -91,15 +92,10 @@ def usage_bytes(tensors: Iterable[LiveTensor], positions: int) -> list[int]:
     return usage
 
 
-def _default_key(tensor: LiveTensor) -> tuple[int, bool, int, bool]:
-    assert tensor.dram is not None
-    kind = tensor.dram.kind
-    return (
-        tensor.dram.start,
-        kind is not TensorKind.LOAD_WEIGHT,
-        tensor.dram.end,
-        kind is TensorKind.STORE_OUTPUT,
-    )
+def service_key(dram: DramTensor) -> tuple[int, bool, int, bool]:
+    """Sorts DRAM tensors into their default order: by start, weights first, then end, inputs before outputs."""
+    kind = dram.kind
+    return (dram.start, kind is not TensorKind.LOAD_WEIGHT, dram.end, kind is TensorKind.STORE_OUTPUT)
 
 
 def _weights(tiling: Tiling, place: int) -> list[LiveTensor]:

@@ -1,0 +1,28 @@
+"""Lower limits of a Program: what no machine with these resources could beat."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelsim.program.tables import ActivityKind, IntColumn, Program
+
+
+def activity_cycles(program: Program) -> IntColumn:
+    """For each activity, the cycles that it occupies its resource: its duration, or ceil(bytes / bandwidth)."""
+    activities, resources = program.activities, program.resources
+    resource = program.queues.resource[activities.queue]
+    numerator = np.maximum(resources.bytes_numerator[resource], 1)
+    transfer = -(-activities.bytes * resources.bytes_denominator[resource] // numerator)
+    return np.where(activities.kind == ActivityKind.TILE, activities.cycles, transfer)
+
+
+def busy_cycles(program: Program) -> dict[str, int]:
+    """For each resource, the cycles that its activities occupy it."""
+    totals = np.zeros(len(program.resource_names), dtype=np.int64)
+    np.add.at(totals, program.queues.resource[program.activities.queue], activity_cycles(program))
+    return dict(zip(program.resource_names, totals.tolist(), strict=True))
+
+
+def lower_bound_cycles(program: Program) -> int:
+    """The busy cycles of the busiest resource (HPCA 2025, section VI: the larger of all tiles and all transfers)."""
+    return max(busy_cycles(program).values(), default=0)

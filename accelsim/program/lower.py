@@ -1,0 +1,276 @@
+"""Lowering: the one place where workload, hardware and schedule meet. Out comes a Program with nothing left to
+choose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.hardware.accelerator import Accelerator
+from accelsim.hardware.dataflow.dataflow import TileColumns
+from accelsim.program.tables import (
+    SHAPE_COLUMNS,
+    ActivityKind,
+    ActivityTable,
+    Arbitration,
+    BufferTable,
+    ClaimTable,
+    DependencyTable,
+    FloatTable,
+    IntColumn,
+    Program,
+    QueueTable,
+    ReleaseTable,
+    ResourceKind,
+    ResourceTable,
+)
+from accelsim.schedule.living import LiveTensor, live_tensors
+from accelsim.schedule.notation import Schedule, TensorKind
+from accelsim.schedule.rules import check_buffer, check_dram, check_layer_fusion
+from accelsim.schedule.tiling import Tiling, tile
+from accelsim.workload.graph import Workload
+from accelsim.workload.operator import ArrayWork, VectorWork
+
+BUFFER = "global"
+"""The buffer that living durations speak of."""
+
+CORE, LINK = 0, 1
+
+
+def lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> Program:
+    """The Program that runs ``workload`` on ``accelerator`` as ``schedule`` says.
+
+    A load whose living duration starts at position s depends on tile s-1; a tile depends on its loads; a store
+    depends on its tile; a store whose duration ends at e is a dependency of tile e. A tensor's buffer claim is taken
+    when tile ``start`` begins and given back when tile ``end`` - 1, and its own store, have finished.
+
+    Raises:
+        ScheduleError: the schedule breaks a rule of the notation.
+        BufferOverflow: more is alive at some position than the buffer holds.
+    """
+    check_layer_fusion(workload, schedule)
+    tiling = tile(workload, schedule)
+    tensors = live_tensors(tiling)
+    check_dram(tiling, tensors)
+    capacity = accelerator.buffers[BUFFER].capacity_bytes
+    check_buffer(tiling, tensors, capacity, BUFFER)
+    costs = tile_costs(tiling, accelerator)
+    moved = [tensor for tensor in tensors if tensor.dram is not None]
+    names = _Names.of(workload)
+    queues, queue_of = _queues(accelerator)
+    claims, releases = _claims(tiling, tensors, names)
+    bandwidth = accelerator.dram.bytes_per_cycle
+    return Program(
+        resources=ResourceTable(
+            kind=np.array([ResourceKind.CORE, ResourceKind.LINK]),
+            bytes_numerator=np.array([0, bandwidth.numerator]),
+            bytes_denominator=np.array([1, bandwidth.denominator]),
+            latency_cycles=np.array([0, accelerator.dram.latency_cycles]),
+            arbitration=np.array([Arbitration.ROUND_ROBIN, Arbitration[accelerator.dram.arbitration.upper()]]),
+            grant_bytes=np.array([0, accelerator.dram.grant_bytes]),
+        ),
+        queues=queues,
+        activities=_activities(tiling, moved, costs, names, queue_of),
+        dependencies=_dependencies(tiling, moved),
+        claims=claims,
+        releases=releases,
+        buffers=BufferTable(capacity_bytes=np.array([capacity])),
+        energy_pj=np.concatenate([costs.energy_pj, _transfer_energy(accelerator, moved)]),
+        shapes=costs.shapes,
+        resource_names=("core", "dram"),
+        queue_names=("core", *queue_of),
+        buffer_names=(BUFFER,),
+        operator_names=names.operators,
+        tensor_names=names.tensors,
+        part_names=accelerator.part_names,
+        static_pj_per_cycle=accelerator.static_pj_per_cycle,
+        operator_macs=np.array([_own_macs(workload, number) for number in range(len(workload.operators))]),
+        facts=_facts(workload, accelerator),
+    )
+
+
+class TileCosts(NamedTuple):
+    """What each position of a tile sequence costs on an accelerator."""
+
+    cycles: IntColumn
+    energy_pj: FloatTable
+    """Shape (positions, parts)."""
+    macs: IntColumn
+    vector_ops: IntColumn
+    shape: IntColumn
+    """Row in ``shapes``; -1 for tiles of the vector unit."""
+    shapes: IntColumn
+    """Shape (distinct array tiles, len(SHAPE_COLUMNS))."""
+
+
+def tile_costs(tiling: Tiling, accelerator: Accelerator) -> TileCosts:
+    """Prices every position of ``tiling``; tiles of one shape are priced once."""
+    works = {step.block.work: 0 for step in tiling.steps}
+    array_works = [work for work in works if isinstance(work, ArrayWork)]
+    vector_works = [work for work in works if isinstance(work, VectorWork)]
+    works.update({work: row for row, work in enumerate((*array_works, *vector_works))})
+    rows = np.array([works[step.block.work] for step in tiling.steps], dtype=np.int64)
+    shapes = np.array(array_works, dtype=np.int64).reshape(-1, len(SHAPE_COLUMNS))
+    on_array = accelerator.array_cost(TileColumns(*np.ascontiguousarray(shapes.T)))
+    operations = np.array([work.operations for work in vector_works], dtype=np.int64)
+    on_vector_unit = accelerator.vector_cost(operations)
+    cycles = np.concatenate([on_array.cycles, on_vector_unit.cycles])
+    energy_pj = np.concatenate([on_array.energy_pj, on_vector_unit.energy_pj])
+    macs = np.array([work.macs for work in array_works] + [0] * len(vector_works), dtype=np.int64)
+    vector_ops = np.concatenate([np.zeros(len(array_works), dtype=np.int64), operations])
+    shape = np.where(rows < len(array_works), rows, -1)
+    return TileCosts(cycles[rows], energy_pj[rows], macs[rows], vector_ops[rows], shape, shapes)
+
+
+class _Names(NamedTuple):
+    """Row numbers of names: operators as in the workload; tensors: their results, the inputs, and all weights."""
+
+    operators: tuple[str, ...]
+    tensors: tuple[str, ...]
+    operator: dict[str, int]
+    tensor: dict[str, int]
+
+    @staticmethod
+    def of(workload: Workload) -> _Names:
+        operators = tuple(operator.name for operator in workload.operators)
+        inputs = tuple(tensor.name for tensor in workload.inputs)
+        tensors = (*operators, *inputs, *(f"{name}.weights" for name in operators))
+        return _Names(operators, tensors, dict(workload.index), {name: row for row, name in enumerate(tensors)})
+
+
+def _queues(accelerator: Accelerator) -> tuple[QueueTable, dict[str, int]]:
+    """The core's queue, and those of the link: one in DRAM tensor order, or one for each kind of tensor."""
+    kinds = ["dram"] if accelerator.dram.arbitration == "in_order" else [str(kind) for kind in TensorKind]
+    return QueueTable(resource=np.array([CORE] + [LINK] * len(kinds))), {
+        name: 1 + row for row, name in enumerate(kinds)
+    }
+
+
+def _activities(
+    tiling: Tiling, moved: Sequence[LiveTensor], costs: TileCosts, names: _Names, queue_of: dict[str, int]
+) -> ActivityTable:
+    """Tiles by position, then transfers in DRAM tensor order."""
+    tiles, transfers = len(tiling.steps), len(moved)
+    operator_of_place = [names.operator[name] for name in tiling.schedule.order]
+    drams = [tensor.dram for tensor in moved if tensor.dram is not None]
+    single = queue_of.get("dram")
+
+    def column(of_tiles: Sequence[int] | IntColumn | int, of_transfers: Sequence[int] | int) -> IntColumn:
+        parts = ((of_tiles, tiles), (of_transfers, transfers))
+        return np.concatenate([np.broadcast_to(np.asarray(part, dtype=np.int64), size) for part, size in parts])
+
+    return ActivityTable(
+        queue=column(0, [queue_of[dram.kind] if single is None else single for dram in drams]),
+        kind=column(
+            ActivityKind.TILE,
+            [ActivityKind.STORE if dram.kind is TensorKind.STORE_OUTPUT else ActivityKind.LOAD for dram in drams],
+        ),
+        cycles=column(costs.cycles, 0),
+        bytes=column(0, [tensor.moved_bytes for tensor in moved]),
+        operator=column(
+            [operator_of_place[step.place] for step in tiling.steps],
+            [operator_of_place[tensor.place] for tensor in moved],
+        ),
+        tile=column(
+            [step.tile for step in tiling.steps], [-1 if tensor.tile is None else tensor.tile for tensor in moved]
+        ),
+        tensor=column(-1, [_tensor_row(tiling, tensor, names) for tensor in moved]),
+        position=column(np.arange(tiles), -1),
+        macs=column(costs.macs, 0),
+        vector_ops=column(costs.vector_ops, 0),
+        shape=column(costs.shape, -1),
+    )
+
+
+def _tensor_row(tiling: Tiling, tensor: LiveTensor, names: _Names) -> int:
+    name = tiling.schedule.order[tensor.place]
+    if tensor.dram is not None:
+        if tensor.dram.kind is TensorKind.LOAD_WEIGHT:
+            return names.tensor[f"{name}.weights"]
+        if tensor.dram.producer is not None:
+            return names.tensor[tensor.dram.producer]
+    return names.tensor[name]
+
+
+def _dependencies(tiling: Tiling, moved: Sequence[LiveTensor]) -> DependencyTable:
+    tiles = len(tiling.steps)
+    edges: list[tuple[int, int]] = []
+    last_store: dict[str, int] = {}
+    for number, tensor in enumerate(moved):
+        row, dram = tiles + number, tensor.dram
+        assert dram is not None
+        position = tiling.position(tensor.place, tensor.tile or 0)
+        if dram.kind is TensorKind.STORE_OUTPUT:
+            edges.append((position, row))
+            if dram.end < tiles:
+                edges.append((row, dram.end))
+            last_store[dram.operator] = row
+            continue
+        edges.append((row, position))
+        if dram.start >= 1:
+            edges.append((dram.start - 1, row))
+        if dram.producer in last_store:  # in DRAM tensor order all stores of a producer stand before its loads
+            edges.append((last_store[dram.producer], row))
+    table = np.array(edges, dtype=np.int64).reshape(-1, 2)
+    return DependencyTable(before=table[:, 0], after=table[:, 1])
+
+
+def _claims(tiling: Tiling, tensors: Sequence[LiveTensor], names: _Names) -> tuple[ClaimTable, ReleaseTable]:
+    tiles = len(tiling.steps)
+    releases: list[tuple[int, int]] = []
+    moved = 0
+    for claim, tensor in enumerate(tensors):
+        releases.append((claim, tensor.end - 1))
+        if tensor.dram is not None:
+            if tensor.dram.kind is TensorKind.STORE_OUTPUT:
+                releases.append((claim, tiles + moved))
+            moved += 1
+    table = np.array(releases, dtype=np.int64).reshape(-1, 2)
+    claims = ClaimTable(
+        buffer=np.zeros(len(tensors), dtype=np.int64),
+        bytes=np.array([tensor.bytes for tensor in tensors], dtype=np.int64),
+        taken_by=np.array([tensor.start for tensor in tensors], dtype=np.int64),
+        tensor=np.array([_tensor_row(tiling, tensor, names) for tensor in tensors], dtype=np.int64),
+    )
+    return claims, ReleaseTable(claim=table[:, 0], activity=table[:, 1])
+
+
+def _transfer_energy(accelerator: Accelerator, moved: Sequence[LiveTensor]) -> FloatTable:
+    energy = np.zeros((len(moved), len(accelerator.part_names)))
+    dram = accelerator.part_names.index("dram")
+    for row, tensor in enumerate(moved):
+        stored = tensor.dram is not None and tensor.dram.kind is TensorKind.STORE_OUTPUT
+        per_byte = accelerator.dram.write_pj_per_byte if stored else accelerator.dram.read_pj_per_byte
+        energy[row, dram] = tensor.moved_bytes * per_byte
+    return energy
+
+
+def _own_macs(workload: Workload, number: int) -> int:
+    work = workload.operators[number].whole_work(workload.batch)
+    return work.macs if isinstance(work, ArrayWork) else 0
+
+
+def _facts(workload: Workload, accelerator: Accelerator) -> dict[str, int | float | str]:
+    """``ideal_cycles``: each operator's own work at full rate, rounded down per operator (the SoMa artifact's
+    utilisation)."""
+    ideal = 0
+    for operator in workload.operators:
+        work = operator.whole_work(workload.batch)
+        if isinstance(work, ArrayWork):
+            ideal += work.macs // accelerator.macs_per_cycle
+        else:
+            ideal += work.operations // accelerator.vector_ops_per_cycle
+    return {
+        "workload": workload.name,
+        "workload_digest": workload.digest,
+        "hardware": accelerator.name,
+        "hardware_digest": accelerator.digest,
+        "batch": workload.batch,
+        "macs": workload.macs,
+        "vector_ops": workload.vector_ops,
+        "macs_per_cycle": accelerator.macs_per_cycle,
+        "ideal_cycles": ideal,
+        "clock_hz": accelerator.clock_hz,
+    }

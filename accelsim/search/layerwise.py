@@ -1,0 +1,135 @@
+"""Layer by layer: every operator a group of its own, cut until it fits, double-buffered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from accelsim.errors import BufferOverflow, TilingNumberError
+from accelsim.hardware.accelerator import Accelerator
+from accelsim.schedule.living import LiveTensor, default_tensors, service_key, usage_bytes
+from accelsim.schedule.notation import DramTensor, Schedule, TensorKind
+from accelsim.schedule.rules import check_buffer
+from accelsim.schedule.tiling import Block, Tiling, group_tiler, tile
+from accelsim.search.scheduler import Scheduler, SearchResult
+from accelsim.workload.graph import Workload
+from accelsim.workload.operator import Operator
+
+
+@dataclass(frozen=True)
+class Layerwise(Scheduler):
+    """One operator after another, each stored to DRAM before the next loads it; the baseline that everybody knows.
+
+    Each operator gets the smallest power of two as tiling number under which its weights and two tiles of its inputs
+    and of its output fit into the buffer. Where neighbours still overflow it together, the operator with the largest
+    tiles there is cut once more, or, if that cannot be enough, the next operator's weights are no longer loaded ahead.
+    """
+
+    name: ClassVar[str] = "layerwise"
+    text: ClassVar[str] = "every operator its own group, cut to fit, double-buffered; no search"
+
+    def search(self, workload: Workload, accelerator: Accelerator) -> SearchResult:
+        """See :meth:`Scheduler.search`."""
+        capacity = accelerator.buffers["global"].capacity_bytes
+        numbers = [_smallest_fitting(workload, operator, capacity) for operator in workload.operators]
+        late: set[int] = set()
+        while True:
+            schedule = _schedule(workload, numbers)
+            tiling = tile(workload, schedule)
+            tensors = [_delayed(tensor, late) for tensor in default_tensors(tiling)]
+            usage = usage_bytes(tensors, len(tiling.steps))
+            peak = max(usage)
+            if peak <= capacity:
+                if late:
+                    schedule = replace(schedule, dram_tensors=_service_order(tensors))
+                return SearchResult(schedule, self.name, None)
+            if not _relieve(tiling, tensors, usage.index(peak) - 1, peak - capacity, numbers, late):
+                check_buffer(tiling, tensors, capacity)
+
+
+def _schedule(workload: Workload, numbers: list[int]) -> Schedule:
+    order = tuple(operator.name for operator in workload.operators)
+    cuts = tuple(range(1, len(order)))
+    return Schedule(workload.name, order, cuts, cuts, tuple(numbers))
+
+
+def _smallest_fitting(workload: Workload, operator: Operator, capacity_bytes: int) -> int:
+    """The smallest realisable power of two under which the operator, double-buffered, fits alone.
+
+    Raises:
+        BufferOverflow: there is none.
+    """
+    number: int | None = 1
+    least = None
+    while number is not None:
+        needed = _double_buffered_bytes(operator, _blocks(workload, operator, number))
+        if needed <= capacity_bytes:
+            return number
+        least = needed if least is None else min(least, needed)
+        number = _next_number(workload, operator, number)
+    raise BufferOverflow(
+        f"operator '{operator.name}' needs at least {least} bytes of the global buffer,
+        which holds {capacity_bytes}: its " f"weights take {operator.weight_bytes}, the rest are two tiles of its inputs and its output, cut as finely as they "
+        "can be; enlarge buffers.global.capacity, or use another machine"
+    )
+
+
+def _double_buffered_bytes(operator: Operator, blocks: list[Block]) -> int:
+    inputs = max(sum(size for _, size in block.reads) for block in blocks)
+    outputs = max(block.output_bytes for block in blocks)
+    return operator.weight_bytes + min(2, len(blocks)) * (inputs + outputs)
+
+
+def _blocks(workload: Workload, operator: Operator, number: int) -> list[Block]:
+    return group_tiler(workload.tile_rule)(workload, [operator], number)[0]
+
+
+def _next_number(workload: Workload, operator: Operator, number: int) -> int | None:
+    """The next larger power of two that the operator can be cut into, or None."""
+    limit = workload.batch * operator.output.elements
+    while (number := 2 * number) <= limit:
+        try:
+            _blocks(workload, operator, number)
+        except TilingNumberError:
+            continue
+        return number
+    return None
+
+
+def _relieve(
+    tiling: Tiling, tensors: list[LiveTensor], position: int, over_bytes: int, numbers: list[int], late: set[int]
+) -> bool:
+    """Takes pressure from a position that overflows: cuts an operator finer, or delays weights. False if neither is left."""
+    tiles: Counter[int] = Counter()
+    ahead: list[int] = []
+    for tensor in tensors:
+        if not tensor.start <= position < tensor.end:
+            continue
+        if tensor.tile is not None:
+            tiles[tensor.place] += tensor.bytes
+        elif tiling.first(tensor.place) > position:
+            ahead.append(tensor.place)
+    if ahead and sum(tiles.values()) < 2 * over_bytes:
+        late.update(ahead)
+        return True
+    for place, _ in tiles.most_common():
+        finer = _next_number(tiling.workload, tiling.workload.operators[place], numbers[place])
+        if finer is not None:
+            numbers[place] = finer
+            return True
+    late.update(ahead)
+    return bool(ahead)
+
+
+def _delayed(tensor: LiveTensor, late: set[int]) -> LiveTensor:
+    """Weights of an operator in ``late`` are loaded when its first tile's turn has come, not a tile ahead."""
+    dram = tensor.dram
+    if dram is None or dram.kind is not TensorKind.LOAD_WEIGHT or tensor.place not in late:
+        return tensor
+    start = tensor.start + 1
+    return tensor._replace(start=start, dram=replace(dram, start=start))
+
+
+def _service_order(tensors: list[LiveTensor]) -> tuple[DramTensor, ...]:
+    return tuple(sorted((tensor.dram for tensor in tensors if tensor.dram), key=service_key))
