@@ -69,9 +69,9 @@ def _smallest_fitting(workload: Workload, operator: Operator, capacity_bytes: in
         least = needed if least is None else min(least, needed)
         number = _next_number(workload, operator, number)
     raise BufferOverflow(
-        f"operator '{operator.name}' needs at least {least} bytes of the global buffer,
-        which holds {capacity_bytes}: its " f"weights take {operator.weight_bytes}, the rest are two tiles of its inputs and its output, cut as finely as they "
-        "can be; enlarge buffers.global.capacity, or use another machine"
+        f"operator '{operator.name}' needs at least {least} bytes of the global buffer, which holds {capacity_bytes}: "
+        f"its weights take {operator.weight_bytes}, the rest are two tiles of its inputs and its output, cut as finely "
+        "as they can be; enlarge buffers.global.capacity, or use another machine"
     )
 
 
@@ -100,7 +100,7 @@ def _next_number(workload: Workload, operator: Operator, number: int) -> int | N
 def _relieve(
     tiling: Tiling, tensors: list[LiveTensor], position: int, over_bytes: int, numbers: list[int], late: set[int]
 ) -> bool:
-    """Takes pressure from a position that overflows: cuts an operator finer, or delays weights. False if neither is left."""
+    """Relieves a position that overflows: cuts an operator finer, or delays weights. False if neither is left."""
     tiles: Counter[int] = Counter()
     ahead: list[int] = []
     for tensor in tensors:
