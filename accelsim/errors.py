@@ -22,6 +22,7 @@
     │   └── DependencyOrderError a tensor loaded before it was stored, or stored before its inputs
     └── ProgramError             a program that cannot run
         ├── MalformedProgram     ids out of range, negative sizes, overflow of the clock
+        ├── MappingError         a tile that the PE array's own buffers cannot hold in any mapping
         ├── BufferOverflow       more bytes alive than the buffer holds
         └── Deadlock             work left and nothing that can start
 
@@ -108,6 +109,10 @@ class ProgramError(AccelsimError):
 
 class MalformedProgram(ProgramError):
     """A program whose tables contradict themselves."""
+
+
+class MappingError(ProgramError):
+    """A tile that the PE array's own buffers cannot hold in any mapping."""
 
 
 class BufferOverflow(ProgramError):

@@ -56,6 +56,7 @@ _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d{1,9}))?)\s*
 _NOT_FINITE = re.compile(r"\s*[+-]?\.?(nan|inf|infinity)\b", re.IGNORECASE)
 _LONGEST_TEXT = 60
 _LARGEST_EXPONENT = 30
+_LARGEST_TERM = 1 << 40
 
 MAXIMUM_BYTES = 1 << 62
 """No size reaches this many bytes, so that sums of a few sizes stay within ``int64``."""
@@ -74,19 +75,28 @@ def parse_bytes(text: object) -> int:
     return int(size)
 
 
-def parse_rate(text: object, clock_hz: Fraction) -> Fraction:
+def parse_rate(text: object, clock_hz: int) -> Fraction:
     """Bandwidth in bytes per cycle, exact and above 0: ``16 GB/s`` at 1 GHz -> 16; ``256 B/cycle`` needs no clock."""
     number, unit = _split(text, "bandwidth", (*_BYTES_PER_SECOND, "B/cycle"))
     _check_sign(number, text, "bandwidth", zero_allowed=False)
-    return number if unit == "B/cycle" else number * _BYTES_PER_SECOND[unit] / clock_hz
+    rate = number if unit == "B/cycle" else number * _BYTES_PER_SECOND[unit] / clock_hz
+    if max(rate.numerator, rate.denominator) > _LARGEST_TERM:
+        raise UnitError(
+            f"{_shown(text)} is {float(rate):g} bytes per cycle; as a fraction of whole numbers it needs terms "
+            f"above 2^40. Give bandwidth and clock with fewer digits"
+        )
+    return rate
 
 
-def parse_frequency(text: object) -> Fraction:
-    """Frequency in hertz, exact and above 0: ``1.2 GHz`` -> 1200000000."""
-    return _parse(text, "frequency", _HERTZ)
+def parse_frequency(text: object) -> int:
+    """Frequency in whole hertz, above 0: ``1.2 GHz`` -> 1200000000."""
+    frequency = _parse(text, "frequency", _HERTZ)
+    if frequency.denominator != 1 or frequency > _LARGEST_TERM:
+        raise UnitError(f"{_shown(text)}: a frequency must be a whole number of hertz, at most 2^40")
+    return int(frequency)
 
 
-def parse_cycles(text: object, clock_hz: Fraction) -> int:
+def parse_cycles(text: object, clock_hz: int) -> int:
     """Time in whole cycles, rounded up: ``80 ns`` at 1.2 GHz -> 96; ``5 cycles`` -> 5. Zero is allowed."""
     number, unit = _split(text, "time", (*_SECONDS, *_CYCLES))
     _check_sign(number, text, "time", zero_allowed=True)
@@ -115,7 +125,10 @@ def parse_power(text: object) -> Fraction:
 
 def parse_throughput(text: object) -> Fraction:
     """Throughput in operations per cycle, exact and above 0: ``512 op/cycle`` -> 512."""
-    return _parse(text, "throughput", _OPERATIONS_PER_CYCLE)
+    throughput = _parse(text, "throughput", _OPERATIONS_PER_CYCLE)
+    if max(throughput.numerator, throughput.denominator) > _LARGEST_TERM:
+        raise UnitError(f"{_shown(text)} is out of range; give a throughput with fewer digits")
+    return throughput
 
 
 def format_bytes(size_bytes: int) -> str:
@@ -126,9 +139,9 @@ def format_bytes(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
-def format_cycles(cycles: int, clock_hz: Fraction) -> str:
+def format_cycles(cycles: int, clock_hz: int) -> str:
     """Cycles, and the time they take: ``1,624,151 cycles (1.624 ms)``."""
-    return f"{cycles:,} cycle{'' if cycles == 1 else 's'} ({format_seconds(float(cycles / clock_hz))})"
+    return f"{cycles:,} cycle{'' if cycles == 1 else 's'} ({format_seconds(cycles / clock_hz)})"
 
 
 def format_seconds(seconds: float) -> str:
@@ -141,7 +154,7 @@ def format_energy(energy_pj: float) -> str:
     return _scaled(energy_pj, {unit: float(factor) for unit, factor in _PICOJOULES.items()})
 
 
-def format_rate(bytes_per_cycle: Fraction, clock_hz: Fraction) -> str:
+def format_rate(bytes_per_cycle: Fraction, clock_hz: int) -> str:
     """Bandwidth per cycle and per second: ``16 B/cycle (16 GB/s)``."""
     per_second = {unit: float(_BYTES_PER_SECOND[unit]) for unit in ("B/s", "kB/s", "MB/s", "GB/s", "TB/s")}
     return f"{_number(float(bytes_per_cycle))} B/cycle ({_scaled(float(bytes_per_cycle * clock_hz), per_second)})"

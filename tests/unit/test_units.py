@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from accelsim import units
 from accelsim.errors import UnitError
 
-GHZ = Fraction(10**9)
+GHZ = 10**9
 
 
 @pytest.mark.parametrize(
@@ -32,15 +32,15 @@ def test_bytes(text: str, expected: int) -> None:
 
 
 def test_rate_is_exact_and_follows_the_clock() -> None:
-    assert units.parse_rate("51.2 GB/s", Fraction(1_600_000_000)) == 32
+    assert units.parse_rate("51.2 GB/s", 1_600_000_000) == 32
     assert units.parse_rate("16 GB/s", 3 * GHZ) == Fraction(16, 3)
     assert units.parse_rate("1 GiB/s", GHZ) == Fraction(2**30, 10**9)
     assert units.parse_rate("0.3 B/cycle", GHZ) == Fraction(3, 10)
 
 
 def test_time_is_rounded_up_to_whole_cycles() -> None:
-    assert units.parse_cycles("80 ns", Fraction(1_200_000_000)) == 96
-    assert units.parse_cycles("80.1 ns", Fraction(1_200_000_000)) == 97
+    assert units.parse_cycles("80 ns", 1_200_000_000) == 96
+    assert units.parse_cycles("80.1 ns", 1_200_000_000) == 97
     assert units.parse_cycles("1 ps", GHZ) == 1
     assert units.parse_cycles("0 ns", GHZ) == 0
     assert units.parse_cycles("7 cycles", GHZ) == 7
@@ -101,6 +101,9 @@ def test_refused_in_other_quantities() -> None:
         (lambda t: units.parse_cycles(t, GHZ), "-1 ns", "at least 0"),
         (units.parse_frequency, "1 GB/s", "GHz"),
         (units.parse_frequency, "0 GHz", "above 0"),
+        (units.parse_frequency, "0.5 Hz", "whole number of hertz"),
+        (lambda t: units.parse_rate(t, GHZ), "1e30 TB/s", "fewer digits"),
+        (units.parse_throughput, "1e-20 op/cycle", "fewer digits"),
         (units.parse_energy, "1 pj", "did you mean 'pJ'"),
         (units.parse_throughput, "512 ops/cycle", "did you mean 'op/cycle'"),
         (units.parse_power, "1 watt", "mW"),

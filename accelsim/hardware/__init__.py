@@ -1,0 +1,1 @@
+"""Accelerators: templates, the parts they describe, and what a tile costs on them."""

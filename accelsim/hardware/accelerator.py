@@ -1,0 +1,80 @@
+"""The accelerator: its parts under one clock, with every number in cycles, bytes and picojoules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from accelsim.errors import UnsupportedOperator
+from accelsim.hardware.buffer import Buffer
+from accelsim.hardware.dataflow.dataflow import Dataflow, TileColumns, TileCosts
+from accelsim.hardware.link import Link
+from accelsim.hardware.vector_unit import VectorUnit
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """A machine, as a template describes it (see :func:`accelsim.hardware.template.parse_template`)."""
+
+    name: str
+    description: str
+    clock_hz: int
+    dataflow: Dataflow
+    """The PE array and the order in which it runs a tile."""
+    vector_unit: VectorUnit
+    buffers: Mapping[str, Buffer]
+    """By name; tiles take space in ``global`` only, the others belong to the PEs."""
+    dram: Link
+    static_pj_per_cycle: float
+    """Energy of every cycle, whatever happens in it."""
+    digest: str
+    """SHA-256 over all numbers and the name, after overrides: equal digests are equal machines."""
+    source: str = field(repr=False, compare=False)
+    """The template's text, with the overrides written into it: reading it gives this accelerator."""
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates in the arrays: the peak rate of one cycle."""
+        return self.dataflow.macs_per_cycle
+
+    @property
+    def vector_ops_per_cycle(self) -> Fraction:
+        """Peak rate of the vector unit."""
+        return self.vector_unit.operations_per_cycle
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """The parts that energy is booked on, in the order of the columns of :class:`TileCosts`."""
+        return ("mac", "vector", *(f"buffer.{name}" for name in self.buffers), "dram", "static")
+
+    def array_cost(self, tiles: TileColumns) -> TileCosts:
+        """What tiles cost on the PE array: cycles, and picojoules by :attr:`part_names`.
+
+        Raises :class:`MappingError` for a tile that the array's own buffers cannot hold, and
+        :class:`UnsupportedOperator` for a shape that makes no sense.
+        """
+        cycles, energy_pj = self.dataflow.cost(tiles)
+        names = self.part_names
+        by_part = np.zeros((len(cycles), len(names)))
+        by_part[:, [names.index(part) for part in self.dataflow.parts]] = energy_pj
+        return TileCosts(cycles, by_part)
+
+    def vector_cost(self, operations: npt.ArrayLike) -> TileCosts:
+        """What tiles of so many vector operations cost: ceil(operations / throughput) cycles.
+
+        Raises :class:`UnsupportedOperator` for a count below 0 or too large for ``int64`` arithmetic.
+        """
+        count = np.ascontiguousarray(operations, dtype=np.int64)
+        rate = self.vector_unit.operations_per_cycle
+        most = (1 << 62) // rate.denominator
+        if count.size and not 0 <= int(count.min()) <= int(count.max()) <= most:
+            raise UnsupportedOperator(
+                f"a tile of {int(count.min())} to {int(count.max())} vector operations; 0 to {most} can run"
+            )
+        by_part = np.zeros((len(count), len(self.part_names)))
+        by_part[:, self.part_names.index("vector")] = self.vector_unit.pj_per_operation * count
+        return TileCosts(-(-count * rate.denominator // rate.numerator), by_part)

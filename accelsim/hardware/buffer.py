@@ -1,0 +1,95 @@
+"""Buffers: on-chip scratchpads of fixed capacity, and the energy of their accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import Field, PlainValidator
+
+from accelsim.hardware.fields import Bytes, EnergyPerByte, FieldMistake, Fields, Rate
+from accelsim.units import did_you_mean, format_bytes
+
+
+def _growth_factor(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= 2:
+        raise ValueError(f"{value!r} is no growth factor; expected a number from 1 to 2, for example 1.1")
+    return float(value)
+
+
+class EnergyGrowthFields(Fields):
+    """Access energy x ``factor`` for every whole ``step`` of the capacity of ``buffer``."""
+
+    factor: Annotated[float, PlainValidator(_growth_factor), Field(examples=[1.1])]
+    step: Bytes
+    buffer: Annotated[str, Field(strict=True, examples=["global"])]
+
+
+class BufferFields(Fields):
+    """A buffer as a template describes it."""
+
+    capacity: Bytes
+    read_energy: EnergyPerByte
+    write_energy: EnergyPerByte
+    energy_growth: EnergyGrowthFields | None = None
+
+
+class PortedBufferFields(BufferFields):
+    """A buffer whose read port must have a bandwidth."""
+
+    read_bandwidth: Rate
+
+
+class OptionallyPortedBufferFields(BufferFields):
+    """A buffer whose read port may have a bandwidth; without one it never limits."""
+
+    read_bandwidth: Rate = Field(default=None)  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer with its energies worked out."""
+
+    name: str
+    capacity_bytes: int
+    read_bytes_per_cycle: Fraction | None
+    """None where the read port never limits."""
+    read_pj_per_byte: float
+    write_pj_per_byte: float
+
+
+def make_buffers(fields: Mapping[str, BufferFields]) -> dict[str, Buffer]:
+    """All buffers of a template, each energy grown by the capacity of the buffer that it follows.
+
+    Raises :class:`FieldMistake`.
+    """
+    return {name: _make_buffer(name, fields) for name in fields}
+
+
+def _make_buffer(name: str, all_fields: Mapping[str, BufferFields]) -> Buffer:
+    fields = all_fields[name]
+    growth = 1.0
+    if (rule := fields.energy_growth) is not None:
+        if rule.buffer not in all_fields:
+            raise FieldMistake(
+                ("buffers", name, "energy_growth", "buffer"),
+                f"no buffer {rule.buffer!r}{did_you_mean(rule.buffer, all_fields)}; there are {', '.join(all_fields)}",
+            )
+        capacity = all_fields[rule.buffer].capacity
+        exponent = capacity // rule.step
+        if exponent > 500:
+            raise FieldMistake(
+                ("buffers", rule.buffer, "capacity"),
+                f"{format_bytes(capacity)} would let the access energy of buffer '{name}' grow {rule.factor:g}-fold "
+                f"{exponent} times; lower it, or raise buffers.{name}.energy_growth.step ({format_bytes(rule.step)})",
+            )
+        growth = rule.factor**exponent
+    return Buffer(
+        name=name,
+        capacity_bytes=fields.capacity,
+        read_bytes_per_cycle=getattr(fields, "read_bandwidth", None),
+        read_pj_per_byte=float(fields.read_energy) * growth,
+        write_pj_per_byte=float(fields.write_energy) * growth,
+    )

@@ -1,0 +1,138 @@
+"""What every dataflow has: the fields of its template, the buffers it works from, and the cost of tiles."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from accelsim.errors import UnsupportedOperator
+from accelsim.hardware.buffer import Buffer, BufferFields
+from accelsim.hardware.fields import Count, Energy, Fields
+
+IntColumn = npt.NDArray[np.int64]
+FloatTable = npt.NDArray[np.float64]
+
+
+class TileColumns(NamedTuple):
+    """Shapes of tiles of convolution-like operators, one row a tile, as ``int64`` columns.
+
+    A matrix product is a convolution with one column, kernel 1 x 1: rows = its rows, channels = the summed dimension,
+    filters = its columns.
+    """
+
+    batch: IntColumn
+    """Samples in the tile."""
+    channels: IntColumn
+    """Input channels of the *operator*, all groups together; channels are never split."""
+    filters: IntColumn
+    """Output channels of the *tile*, all its groups together."""
+    filters_per_group: IntColumn
+    """Output channels of one group of the operator (its filters / groups)."""
+    rows: IntColumn
+    """Output rows of the tile."""
+    columns: IntColumn
+    """Output columns of the tile."""
+    kernel_rows: IntColumn
+    kernel_columns: IntColumn
+    stride_rows: IntColumn
+    stride_columns: IntColumn
+    groups: IntColumn
+    """Groups of the operator."""
+    weights_from_operator: IntColumn
+    """1 where another operator computes the weights (attention), so that each sample has its own; else 0."""
+
+
+class TileCosts(NamedTuple):
+    """What tiles cost, one row a tile."""
+
+    cycles: IntColumn
+    """Shape (tiles,)."""
+    energy_pj: FloatTable
+    """Shape (tiles, parts)."""
+
+
+class PEArrayFields(Fields):
+    """The part of a template's ``pe_array`` that all dataflows share; ``mac_energy`` is that of one MAC."""
+
+    dataflow: str
+    rows: Count
+    columns: Count
+    mac_energy: Energy
+
+
+class Dataflow(ABC):
+    """A PE array that is run in one particular order: how long a tile takes and what it costs.
+
+    Operands and results are one byte each.
+    """
+
+    pe_array_fields: ClassVar[type[PEArrayFields]]
+    """The template's ``pe_array`` section for this dataflow."""
+    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]]
+    """The buffers that a template with this dataflow describes, in order, by name."""
+    parts: ClassVar[tuple[str, ...]]
+    """Names of the energy columns that :meth:`cost` returns, each a part of the accelerator."""
+
+    @classmethod
+    @abstractmethod
+    def from_template(cls, pe_array: PEArrayFields, buffers: Mapping[str, Buffer]) -> Self:
+        """The dataflow that a template's ``pe_array`` section and its buffers describe."""
+
+    @property
+    @abstractmethod
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates in the arrays: the peak rate of one cycle."""
+
+    @property
+    def one_tile_per_operator(self) -> bool:
+        """Whether every operator is to be one tile, whatever the buffers hold."""
+        return False
+
+    @abstractmethod
+    def cost(self, tiles: TileColumns) -> TileCosts:
+        """Cycles, and picojoules by :attr:`parts`, of each tile.
+
+        Raises :class:`MappingError` for a tile that the array's buffers cannot hold in any mapping.
+        """
+
+
+MOST_MACS = 1 << 52
+"""Above this many multiply-accumulates in one tile, energies (``float64``) would no longer count each access."""
+
+
+def checked_tiles(tiles: TileColumns, most_macs: int = MOST_MACS) -> TileColumns:
+    """The same columns as contiguous ``int64``, after checking that their numbers make sense.
+
+    Raises :class:`UnsupportedOperator` for a dimension below 1, channels that the groups do not divide, or a tile whose
+    multiply-accumulates times strides exceed ``most_macs``.
+    """
+    checked = TileColumns(*(np.ascontiguousarray(column, dtype=np.int64) for column in tiles))
+    if len({column.shape for column in checked}) != 1 or checked.batch.ndim != 1:
+        raise ValueError(f"the columns of TileColumns differ in shape: {[column.shape for column in checked]}")
+    for name, column in zip(TileColumns._fields[:-1], checked[:-1], strict=True):
+        _refuse(column < 1, checked, f"{name} must be at least 1")
+    _refuse(checked.channels % checked.groups != 0, checked, "channels must be a multiple of groups")
+    work = np.ones(len(checked.batch))
+    for column in (*checked[:3], *checked[4:10]):  # all but filters_per_group, groups and weights_from_operator
+        work *= column
+    _refuse(work > most_macs, checked, f"more than {most_macs:.1e} multiply-accumulates; cut the operator")
+    return checked
+
+
+def _refuse(bad: npt.NDArray[np.bool_], tiles: TileColumns, why: str) -> None:
+    if bad.any():
+        raise UnsupportedOperator(f"tile {tile_text(tiles, int(np.argmax(bad)))}: {why}")
+
+
+def tile_text(tiles: TileColumns, row: int) -> str:
+    """One tile in words, for messages."""
+    one = TileColumns(*(column[row] for column in tiles))
+    return (
+        f"{row} (batch {one.batch}, channels {one.channels}, filters {one.filters}, output {one.rows} x {one.columns}, "
+        f"kernel {one.kernel_rows} x {one.kernel_columns}, stride {one.stride_rows} x {one.stride_columns}, "
+        f"groups {one.groups})"
+    )

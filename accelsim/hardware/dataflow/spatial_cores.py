@@ -1,0 +1,278 @@
+"""A grid of dot-product blocks with private buffers: the cores of the SoMa paper and the mapper that feeds them.
+
+SoMa (HPCA 2025, arXiv 2501.12634) runs a tile on a grid of rows x columns processing elements; each is a block of
+``lanes`` dot products of ``vector_length`` terms, with its own input buffer (AL0), a weight buffer for every lane (WL0)
+and an output buffer (OL0); an accumulator buffer (OL2) counts for energy only. The mapper tries six ways to split a
+tile over the grid and all useful block sizes, with weights held still (its plain variant), and takes the one with the
+least energy x time.
+
+Two peculiarities are the paper's and are kept, so that its figures come out: the compute time has neither fill nor
+drain, and the input rows of a tile start from its *output* rows, so that a strided convolution is charged for fewer
+input bytes than it reads (where the stride exceeds the kernel, the count even shrinks as the split grows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from accelsim.errors import MappingError
+from accelsim.hardware.buffer import Buffer, BufferFields, PortedBufferFields
+from accelsim.hardware.dataflow.dataflow import (
+    MOST_MACS,
+    Dataflow,
+    FloatTable,
+    IntColumn,
+    PEArrayFields,
+    TileColumns,
+    TileCosts,
+    checked_tiles,
+    tile_text,
+)
+from accelsim.hardware.fields import Count, Flag
+from accelsim.jit import kernel
+
+
+class Grid(NamedTuple):
+    """The numbers of a :class:`SpatialCores` that its kernel reads."""
+
+    rows: int
+    columns: int
+    vector_length: int
+    lanes: int
+    input_entries: int
+    """Vectors of ``vector_length`` bytes in the input buffer."""
+    weight_entries: int
+    """Vectors of ``vector_length`` bytes in the weight buffer of one lane."""
+    output_entries: int
+    """Positions, of one byte a lane, in the output buffer."""
+    bandwidth_numerator: int
+    bandwidth_denominator: int
+    """The global buffer's read bandwidth in bytes per cycle is numerator / denominator."""
+    attention_skips_bandwidth: int
+
+
+class AccessCosts(NamedTuple):
+    """Picojoules per multiply-accumulate, and per byte read from or written to each buffer."""
+
+    mac: float
+    global_read: float
+    global_write: float
+    input_read: float
+    input_write: float
+    weight_read: float
+    weight_write: float
+    output_read: float
+    output_write: float
+    accumulator_read: float
+    accumulator_write: float
+
+
+# The six spatial mappings: the dimension split over the grid's rows, and the one split over its columns.
+_BATCH, _CHANNELS, _FILTERS, _ROWS, _COLUMNS = range(5)
+_OVER_ROWS = (_CHANNELS, _CHANNELS, _BATCH, _CHANNELS, _ROWS, _ROWS)
+_OVER_COLUMNS = (_FILTERS, _BATCH, _FILTERS, _COLUMNS, _FILTERS, _COLUMNS)
+
+
+@kernel
+def _ceil_divide(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+@kernel
+def _split(mapping: int, dimension: int, grid: Grid) -> int:
+    """Over how many processing elements a mapping splits a dimension."""
+    if _OVER_ROWS[mapping] == dimension:
+        return grid.rows
+    if _OVER_COLUMNS[mapping] == dimension:
+        return grid.columns
+    return 1
+
+
+@kernel
+def _map_group(
+    shape: tuple[int, ...], passes: int, repeats: int, grid: Grid, costs: AccessCosts, best: FloatTable
+) -> int:
+    """Maps one group of a tile; writes the energy of all ``repeats`` groups, by part, to ``best``.
+
+    ``shape`` is (batch, channels, filters, rows, columns, kernel_rows, kernel_columns, stride_rows, stride_columns,
+    side_by_side, skips_bandwidth). Returns the cycles of all ``passes``, or -1 when no mapping fits.
+    """
+    B, C, K, H, W, R, S, sH, sW, side_by_side, skips_bandwidth = shape
+    best_product = np.inf
+    best_cycles = -1
+    weights, outputs = R * S * C * K, B * H * W * K
+    macs = outputs * C * R * S
+    for mapping in range(6):
+        p_b, p_c = _split(mapping, _BATCH, grid), _split(mapping, _CHANNELS, grid)
+        p_k, p_h, p_w = _split(mapping, _FILTERS, grid), _split(mapping, _ROWS, grid), _split(mapping, _COLUMNS, grid)
+        TC, TK = _ceil_divide(C, grid.vector_length * p_c), _ceil_divide(K, grid.lanes * p_k)
+        TB, TH, TW = _ceil_divide(B, p_b), _ceil_divide(H, p_h), _ceil_divide(W, p_w)
+        compute_cycles = TC * TK * TH * TW * TB * R * S
+        held_inputs, held_outputs = grid.input_entries // TC, grid.output_entries
+        held_filters = grid.weight_entries // (R * S * TC)
+        if held_outputs == 0 or held_filters == 0 or held_inputs // R < S:
+            continue
+        NK = _ceil_divide(TK, min(TK, held_filters))
+        copies = p_h * p_w * p_b
+        input_columns = W + (S - sW) * (p_w - 1)
+        output_writes = macs // C * TC * p_c
+        # Block of one pass: block_columns x block_rows output positions, as the input and output buffers can hold.
+        last_rows = 0
+        for block_columns in range(min((held_inputs // R - S) // sW + 1, held_outputs, TW), 0, -1):
+            block_rows = min(
+                held_outputs // block_columns,
+                (held_inputs // ((block_columns - 1) * sW + S) - R) // sH + 1,
+                TH,
+            )
+            if block_rows == last_rows:
+                continue
+            last_rows = block_rows
+            NH, NW = _ceil_divide(TH, block_rows), _ceil_divide(TW, block_columns)
+            input_rows = H + (R - sH) * ((1 if NW == 1 else NH) * p_h - 1)
+            inputs = input_rows * input_columns * C * B * NK
+            global_reads = inputs + weights
+
+            cycles = compute_cycles
+            if not skips_bandwidth:
+                wait = _ceil_divide(global_reads * side_by_side * grid.bandwidth_denominator, grid.bandwidth_numerator)
+                cycles = max(cycles, wait)
+            cycles *= passes
+            mac_pj = costs.mac * macs
+            global_pj = costs.global_read * global_reads + costs.global_write * outputs
+            input_pj = costs.input_read * (macs // K * TK * p_k) + costs.input_write * (inputs * p_k)
+            weight_pj = costs.weight_read * (weights * NW * NH * TB * copies) + costs.weight_write * (weights * copies)
+            output_pj = costs.output_read * (output_writes + p_c * outputs) + costs.output_write * output_writes
+            accumulator_pj = (costs.accumulator_read + costs.accumulator_write) * outputs
+            total_pj = mac_pj + global_pj + input_pj + weight_pj + output_pj + accumulator_pj
+            product = total_pj * repeats * cycles
+            if product < best_product:
+                best_product = product
+                best_cycles = cycles
+                best[0], best[1], best[2] = mac_pj * repeats, global_pj * repeats, input_pj * repeats
+                best[3], best[4], best[5] = weight_pj * repeats, output_pj * repeats, accumulator_pj * repeats
+    return best_cycles
+
+
+@kernel
+def map_tiles(tiles: TileColumns, grid: Grid, costs: AccessCosts, cycles: IntColumn, energy_pj: FloatTable) -> int:
+    """Fills ``cycles`` (tiles,) and ``energy_pj`` (tiles, 6); returns the first tile without a mapping, or -1."""
+    for i in range(tiles.batch.shape[0]):
+        batch, filters = tiles.batch[i], tiles.filters[i]
+        channels = tiles.channels[i] // tiles.groups[i]
+        repeats = 1
+        if filters > tiles.filters_per_group[i]:
+            repeats = _ceil_divide(filters, tiles.filters_per_group[i])
+            filters = tiles.filters_per_group[i]
+        from_operator = tiles.weights_from_operator[i]
+        if from_operator:  # every sample has its own weights
+            repeats *= batch
+            batch = np.int64(1)
+        side_by_side = 1
+        if repeats > 1:
+            side_by_side = max(1, min(grid.vector_length // channels, grid.lanes // filters, repeats))
+        shape = (
+            batch,
+            channels,
+            filters,
+            tiles.rows[i],
+            tiles.columns[i],
+            tiles.kernel_rows[i],
+            tiles.kernel_columns[i],
+            tiles.stride_rows[i],
+            tiles.stride_columns[i],
+            side_by_side,
+            from_operator * grid.attention_skips_bandwidth,
+        )
+        cycles[i] = _map_group(shape, _ceil_divide(repeats, side_by_side), repeats, grid, costs, energy_pj[i])
+        if cycles[i] < 0:
+            return i
+    return -1
+
+
+class SpatialCoresFields(PEArrayFields):
+    """A template's ``pe_array`` section for ``spatial_cores``."""
+
+    vector_length: Count
+    lanes: Count
+    soma_attention_bandwidth: Flag = False
+    """True: the global buffer's bandwidth never limits tiles whose weights another operator computes, as in SoMa."""
+
+
+@dataclass(frozen=True)
+class SpatialCores(Dataflow):
+    """The mapper of the SoMa paper, plain variant (weights stay, filters outermost)."""
+
+    grid: Grid
+    costs: AccessCosts
+
+    pe_array_fields = SpatialCoresFields
+    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {
+        "global": PortedBufferFields,
+        "input": BufferFields,
+        "weight": BufferFields,
+        "output": BufferFields,
+        "accumulator": BufferFields,
+    }
+    parts = ("mac", "buffer.global", "buffer.input", "buffer.weight", "buffer.output", "buffer.accumulator")
+
+    @classmethod
+    def from_template(cls, pe_array: PEArrayFields, buffers: Mapping[str, Buffer]) -> Self:
+        """Grid and access costs from the template's fields."""
+        assert isinstance(pe_array, SpatialCoresFields)
+        bandwidth = buffers["global"].read_bytes_per_cycle or Fraction(0)
+        costs = [float(pe_array.mac_energy)]
+        for name in cls.buffer_fields:
+            costs += [buffers[name].read_pj_per_byte, buffers[name].write_pj_per_byte]
+        grid = Grid(
+            rows=pe_array.rows,
+            columns=pe_array.columns,
+            vector_length=pe_array.vector_length,
+            lanes=pe_array.lanes,
+            input_entries=buffers["input"].capacity_bytes // pe_array.vector_length,
+            weight_entries=buffers["weight"].capacity_bytes // pe_array.vector_length,
+            output_entries=buffers["output"].capacity_bytes // pe_array.lanes,
+            bandwidth_numerator=bandwidth.numerator,
+            bandwidth_denominator=bandwidth.denominator,
+            attention_skips_bandwidth=int(pe_array.soma_attention_bandwidth),
+        )
+        return cls(grid, AccessCosts(*costs))
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """PEs x lanes x vector length."""
+        return self.grid.rows * self.grid.columns * self.grid.vector_length * self.grid.lanes
+
+    def cost(self, tiles: TileColumns) -> TileCosts:
+        """Each tile's best mapping; equal tiles are mapped once."""
+        grid = self.grid
+        # Bytes read stay below MACs x (rows + 2) x (columns + 2); the bandwidth term multiplies them once more.
+        headroom = (grid.rows + 2) * (grid.columns + 2) * grid.lanes * grid.bandwidth_denominator
+        tiles = checked_tiles(tiles, min(MOST_MACS, (1 << 62) // headroom))
+        if not len(tiles.batch):
+            return TileCosts(np.empty(0, np.int64), np.empty((0, len(self.parts))))
+        distinct, inverse = np.unique(np.stack(tiles, axis=1), axis=0, return_inverse=True)
+        columns = TileColumns(*(np.ascontiguousarray(column) for column in distinct.T))
+        cycles: IntColumn = np.empty(len(distinct), np.int64)
+        energy_pj: FloatTable = np.empty((len(distinct), len(self.parts)))
+        failed = int(map_tiles(columns, grid, self.costs, cycles, energy_pj))
+        if failed >= 0:
+            raise MappingError(self._no_mapping(columns, failed))
+        inverse = inverse.reshape(-1)
+        return TileCosts(cycles[inverse], energy_pj[inverse])
+
+    def _no_mapping(self, tiles: TileColumns, row: int) -> str:
+        grid = self.grid
+        window = int(tiles.kernel_rows[row] * tiles.kernel_columns[row])
+        channels = int(tiles.channels[row] // tiles.groups[row])
+        need = window * -(-channels // (grid.vector_length * grid.rows)) * grid.vector_length
+        return (
+            f"no mapping fits tile {tile_text(tiles, row)}: with its channels split over {grid.rows} rows of PEs, one "
+            f"kernel window takes {need} bytes of buffers.input (it holds {grid.input_entries * grid.vector_length}) and of "
+            f"buffers.weight ({grid.weight_entries * grid.vector_length} per lane); one position takes {grid.lanes} "
+            f"bytes of buffers.output ({grid.output_entries * grid.lanes}). Raise the capacity that is short."
+        )
