@@ -31,7 +31,7 @@ from accelsim.schedule.notation import Schedule, TensorKind
 from accelsim.schedule.rules import check_buffer, check_dram, check_layer_fusion
 from accelsim.schedule.tiling import Tiling, tile
 from accelsim.workload.graph import Workload
-from accelsim.workload.operator import ArrayWork, VectorWork
+from accelsim.workload.operator import ArrayWork, VectorWork, Work
 
 BUFFER = "global"
 """The buffer that living durations speak of."""
@@ -107,7 +107,7 @@ class TileCosts(NamedTuple):
 
 def tile_costs(tiling: Tiling, accelerator: Accelerator) -> TileCosts:
     """Prices every position of ``tiling``; tiles of one shape are priced once."""
-    works = {step.block.work: 0 for step in tiling.steps}
+    works: dict[Work, int] = {step.block.work: 0 for step in tiling.steps}
     array_works = [work for work in works if isinstance(work, ArrayWork)]
     vector_works = [work for work in works if isinstance(work, VectorWork)]
     works.update({work: row for row, work in enumerate((*array_works, *vector_works))})
@@ -261,7 +261,7 @@ def _facts(workload: Workload, accelerator: Accelerator) -> dict[str, int | floa
         if isinstance(work, ArrayWork):
             ideal += work.macs // accelerator.macs_per_cycle
         else:
-            ideal += work.operations // accelerator.vector_ops_per_cycle
+            ideal += int(work.operations // accelerator.vector_unit.operations_per_cycle)
     return {
         "workload": workload.name,
         "workload_digest": workload.digest,
@@ -272,5 +272,5 @@ def _facts(workload: Workload, accelerator: Accelerator) -> dict[str, int | floa
         "vector_ops": workload.vector_ops,
         "macs_per_cycle": accelerator.macs_per_cycle,
         "ideal_cycles": ideal,
-        "clock_hz": accelerator.clock_hz,
+        "clock_hz": float(accelerator.clock_hz),
     }
