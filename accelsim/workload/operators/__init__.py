@@ -3,6 +3,7 @@
 from accelsim.workload.operator import Operator
 from accelsim.workload.operators.conv2d import Conv2d
 from accelsim.workload.operators.elementwise import Elementwise
+from accelsim.workload.operators.embedding import Embedding
 from accelsim.workload.operators.matmul import MatMul
 from accelsim.workload.operators.move import Move
 from accelsim.workload.operators.normalization import LocalResponseNorm, Normalization
@@ -16,6 +17,7 @@ OPERATORS: dict[str, type[Operator]] = {
     for operator in (
         Conv2d,
         Elementwise,
+        Embedding,
         LocalResponseNorm,
         MatMul,
         Move,
@@ -31,6 +33,7 @@ __all__ = [
     "OPERATORS",
     "Conv2d",
     "Elementwise",
+    "Embedding",
     "LocalResponseNorm",
     "MatMul",
     "Move",
