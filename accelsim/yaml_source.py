@@ -22,17 +22,17 @@ MAXIMUM_FILE_BYTES = 64 << 20
 """More text than this is no description of a network or a machine."""
 
 
-def read_text(path: Path, error: type[InputError]) -> str:
-    """The text of a UTF-8 file.
+def read_text(path: Path, error: type[InputError], maximum_bytes: int = MAXIMUM_FILE_BYTES) -> str:
+    """The text of a UTF-8 file of at most ``maximum_bytes``.
 
     Raises:
         InputError: of class ``error``; no such file, a folder, not readable, too long, or not UTF-8.
     """
     try:
-        if path.is_dir():
-            raise error(f"{path}: is a folder; expected a file")
-        if path.stat().st_size > MAXIMUM_FILE_BYTES:
-            raise error(f"{path}: {path.stat().st_size} bytes; the most that is read is {MAXIMUM_FILE_BYTES}")
+        if path.exists() and not path.is_file():  # a device or a pipe might never end
+            raise error(f"{path}: is a {'folder' if path.is_dir() else 'device'}; expected a file")
+        if path.stat().st_size > maximum_bytes:
+            raise error(f"{path}: {path.stat().st_size} bytes; the most that is read is {maximum_bytes}")
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise error(f"{path}: no such file") from None
