@@ -15,7 +15,8 @@ class ArrayWork(NamedTuple):
     """Work of a tile on a PE array: a convolution nest; a matrix product is one with a 1x1 kernel.
 
     ``channels`` are all input channels of the operator and ``filters`` the output channels of the tile, over all
-    its groups; ``filters_per_group`` is the operator's own, so that the tile's number of groups follows.
+    its groups; ``filters_per_group`` is the operator's own, so that the tile's number of groups follows (all of the
+    tile's filters where there is one group, even those that a tile rule adds).
     """
 
     batch: int

@@ -67,7 +67,7 @@ class Conv2d(Operator):
             batch=samples,
             channels=self.operands[0].shape[0],
             filters=filters,
-            filters_per_group=self.output.shape[0] // self.groups,
+            filters_per_group=filters if self.groups == 1 else self.output.shape[0] // self.groups,
             rows=rows,
             columns=columns,
             kernel_rows=self.kernel[0],
