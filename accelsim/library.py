@@ -7,7 +7,7 @@ from pathlib import Path
 
 from accelsim.errors import UnknownName
 from accelsim.hardware.accelerator import Accelerator
-from accelsim.hardware.template import load_template, read_text
+from accelsim.hardware.template import load_template
 from accelsim.hardware.yaml_tree import read_tree
 from accelsim.units import did_you_mean
 
@@ -48,7 +48,10 @@ def looks_like_path(name: str | Path) -> bool:
 def list_accelerators() -> dict[str, str]:
     """Names of the hardware templates and their one-line descriptions."""
     files = files_by_name(data_folder("hw_templates") / "accelerators", ".yaml")
-    return {name: str(read_tree(read_text(path), str(path)).values["description"]) for name, path in files.items()}
+    return {
+        name: str(read_tree(path.read_text(encoding="utf-8"), str(path)).values["description"])
+        for name, path in files.items()
+    }
 
 
 def load_accelerator(name: str | Path, overrides: Sequence[str] = ()) -> Accelerator:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import stat
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -25,7 +24,8 @@ from accelsim.hardware.fields import FieldMistake, Fields, Frequency, Name, Powe
 from accelsim.hardware.link import DramFields
 from accelsim.hardware.vector_unit import VectorUnit, VectorUnitFields
 from accelsim.hardware.yaml_tree import Tree, read_scalar, read_tree, with_values
-from accelsim.units import did_you_mean, format_bytes, parse_frequency
+from accelsim.units import did_you_mean, parse_frequency
+from accelsim.yaml_source import read_text
 
 LARGEST_FILE_BYTES = 1 << 20
 
@@ -44,37 +44,11 @@ class Template(Fields):
 
 
 def load_template(path: str | Path, overrides: Sequence[str] = ()) -> Accelerator:
-    """Reads a template file. ``overrides`` and errors as in :func:`parse_template`.
+    """Reads a template file of at most :data:`LARGEST_FILE_BYTES`; ``overrides`` and errors as :func:`parse_template`.
 
-    Raises also :class:`UnknownName` for a missing file and :class:`FormatError` for one that is no text of reasonable
-    size.
+    Raises also :class:`FormatError` for a file that is missing or no text of that size.
     """
-    return parse_template(read_text(path), str(path), overrides)
-
-
-def read_text(path: str | Path) -> str:
-    """The text of a template file, at most :data:`LARGEST_FILE_BYTES` of UTF-8."""
-    path = Path(path)
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise FormatError(
-                f"{path}: not a file but a {'directory' if path.is_dir() else 'device'}; give a template file"
-            )
-        if status.st_size > LARGEST_FILE_BYTES:
-            raise FormatError(
-                f"{path}: {format_bytes(status.st_size)}, too large for a template (at most "
-                f"{format_bytes(LARGEST_FILE_BYTES)})"
-            )
-        return path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise UnknownName(
-            f"{path}: no such file; give the path of a template, or a name from 'accelsim list hardware'"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{path}: not UTF-8 text (byte {error.start}); a template is a YAML text file") from None
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{path}: cannot be read ({error})") from None
+    return parse_template(read_text(Path(path), FormatError, LARGEST_FILE_BYTES), str(path), overrides)
 
 
 def parse_template(text: str, file_name: str = "<template>", overrides: Sequence[str] = ()) -> Accelerator:

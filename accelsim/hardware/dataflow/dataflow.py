@@ -31,7 +31,7 @@ class TileColumns(NamedTuple):
     filters: IntColumn
     """Output channels of the *tile*, all its groups together."""
     filters_per_group: IntColumn
-    """Output channels of one group of the operator (its filters / groups)."""
+    """Output channels of one group of the operator (its filters / groups); without meaning where ``groups`` is 1."""
     rows: IntColumn
     """Output rows of the tile."""
     columns: IntColumn

@@ -73,8 +73,8 @@ class OutputStationary(Dataflow):
         # An edge fold counts as a full one: cycles may exceed MACs by 2 rows + columns, reads x rate's denominator too.
         headroom = (2 * self.rows + self.columns + 1) * max(rate.denominator, 2)
         tiles = checked_tiles(tiles, (1 << 62) // headroom)
-        repeats = np.maximum(1, -(-tiles.filters // tiles.filters_per_group))
-        N = np.minimum(tiles.filters, tiles.filters_per_group)
+        N = np.where(tiles.groups > 1, np.minimum(tiles.filters, tiles.filters_per_group), tiles.filters)
+        repeats = -(-tiles.filters // N)
         K = tiles.channels // tiles.groups * tiles.kernel_rows * tiles.kernel_columns
         own_weights = tiles.weights_from_operator != 0  # then each sample is a product of its own
         repeats = np.where(own_weights, repeats * tiles.batch, repeats)

@@ -165,7 +165,7 @@ def map_tiles(tiles: TileColumns, grid: Grid, costs: AccessCosts, cycles: IntCol
         batch, filters = tiles.batch[i], tiles.filters[i]
         channels = tiles.channels[i] // tiles.groups[i]
         repeats = 1
-        if filters > tiles.filters_per_group[i]:
+        if tiles.groups[i] > 1 and filters > tiles.filters_per_group[i]:
             repeats = _ceil_divide(filters, tiles.filters_per_group[i])
             filters = tiles.filters_per_group[i]
         from_operator = tiles.weights_from_operator[i]
@@ -272,7 +272,7 @@ class SpatialCores(Dataflow):
         need = window * -(-channels // (grid.vector_length * grid.rows)) * grid.vector_length
         return (
             f"no mapping fits tile {tile_text(tiles, row)}: with its channels split over {grid.rows} rows of PEs, one "
-            f"kernel window takes {need} bytes of buffers.input (it holds {grid.input_entries * grid.vector_length}) and of "
-            f"buffers.weight ({grid.weight_entries * grid.vector_length} per lane); one position takes {grid.lanes} "
-            f"bytes of buffers.output ({grid.output_entries * grid.lanes}). Raise the capacity that is short."
+            f"kernel window takes {need} bytes of buffers.input (it holds {grid.input_entries * grid.vector_length}) "
+            f"and of buffers.weight ({grid.weight_entries * grid.vector_length} per lane); one position takes "
+            f"{grid.lanes} bytes of buffers.output ({grid.output_entries * grid.lanes}). Raise what is short."
         )
