@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -16,6 +15,7 @@ import click
 
 from accelsim import __version__
 from accelsim.errors import AccelsimError, InputError, MissingExtra
+from accelsim.files import write_whole
 
 if TYPE_CHECKING:
     from accelsim.hardware.accelerator import Accelerator
@@ -30,7 +30,7 @@ KINDS = ("workloads", "hardware", "schedulers", "dataflows", "memories", "format
 
 
 def main() -> NoReturn:
-    """Entry point. A user's mistake ends with status 2 and a message, a fault of ours with status 1 and its traceback."""
+    """Entry point. A user's mistake ends with status 2 and a message, a fault of ours with status 1."""
     try:
         status = cli.main(standalone_mode=False)
         sys.stdout.flush()
@@ -72,9 +72,7 @@ _what_runs = _options(
     click.option("--hardware", required=True, help="Name of a template (accelsim list hardware), or a path to one."),
     click.option("--scheduler", default=None, help="How to find a schedule. [default: layerwise]"),
     click.option("--schedule", "schedule_file", type=click.Path(), help="A schedule file, instead of a scheduler."),
-    click.option(
-        "--batch", type=click.IntRange(min=1, max=1 << 20), default=1, show_default=True, help="Samples at once."
-    ),
+    click.option("--batch", type=click.IntRange(min=1, max=1 << 20), default=1, help="Samples at once. [default: 1]"),
     click.option("--sequence-length", type=click.IntRange(min=1, max=1 << 24), help="Tokens, for language models."),
     click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a field of the template."),
     click.option("--objective", default="energy^1*delay^1", show_default=True, help="What the search minimises."),
@@ -131,7 +129,7 @@ def schedule(out: str, as_json: bool, **what: Any) -> None:
     from accelsim.formats.schedule_json import write_schedule
 
     _, _, found, facts = _find_schedule(**what)
-    _write_whole(Path(out), write_schedule(found).encode())
+    write_whole(Path(out), write_schedule(found).encode())
     if as_json:
         _print_json({**facts, "workload": found.workload, "out": out})
     else:
@@ -312,25 +310,11 @@ def _write_run(folder: Path, timeline: Timeline, schedule: Schedule) -> None:
     from accelsim.plot.report_page import report_page
 
     save_timeline(timeline, folder / "timeline.npz")
-    _write_whole(folder / "schedule.json", write_schedule(schedule).encode())
+    write_whole(folder / "schedule.json", write_schedule(schedule).encode())
     summary = json.dumps(report(timeline, per_layer=True).to_dict(), indent=1, allow_nan=False)
-    _write_whole(folder / "summary.json", summary.encode())
+    write_whole(folder / "summary.json", summary.encode())
     try:
         with _progress("drawing the timeline"):
             report_page([timeline], folder / "report.html")
     except MissingExtra as error:
         click.echo(f"note: no report.html: {error}", err=True)
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Writes beside the target and moves it there, so that nobody ever sees half a file."""
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; give a file")
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(content)
-            file.close()
-            os.replace(file.name, path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
