@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
-from accelsim.errors import UnknownName
+from accelsim.errors import FormatError, UnknownName
+from accelsim.formats import WORKLOAD_READERS
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.template import load_template
 from accelsim.hardware.yaml_tree import read_tree
 from accelsim.units import did_you_mean
+from accelsim.workload.graph import Workload
 
 _PACKAGE = Path(__file__).parent
 
@@ -65,3 +71,62 @@ def load_accelerator(name: str | Path, overrides: Sequence[str] = ()) -> Acceler
         return load_template(name, overrides)
     files = files_by_name(data_folder("hw_templates") / "accelerators", ".yaml")
     return load_template(find(str(name), "hardware template", files), overrides)
+
+
+def list_workloads() -> dict[str, str]:
+    """Names of the workloads that come with accelsim and their one-line descriptions."""
+    return {name: _description(path) for name, path in _workload_files().items()}
+
+
+def load_workload(
+    name: str | Path, *, batch: int | None = None, allow_unsupported: bool = False, **parameters: object
+) -> Workload:
+    """A workload by its name in the library, or by the path of a file in any format of ``accelsim.formats``.
+
+    Args:
+        name: ``"soma.resnet50"``, or a path; the suffix of a file says its format.
+        batch: samples that run at once; by default what the file says, or 1.
+        allow_unsupported: operators of unknown cost are counted as moved data instead of refused.
+        parameters: those of the recipe or format, by name (``sequence_length=1024``).
+
+    Raises:
+        UnknownName: no such workload, or it has no such parameter.
+        FormatError: no format has this suffix, or the file is not what its suffix says.
+        WorkloadError: what the file describes is no valid workload, or a value is refused.
+    """
+    is_path = isinstance(name, Path) or "/" in name or "\\" in name or Path(name).suffix in WORKLOAD_READERS
+    path = Path(name) if is_path else find(str(name), "workload", _workload_files())
+    reader = _workload_reader(path)
+    known = inspect.signature(reader).parameters
+    if "allow_unsupported" in known:
+        parameters["allow_unsupported"] = allow_unsupported
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    unknown = [] if takes_any else [parameter for parameter in parameters if parameter not in known]
+    if unknown:
+        raise UnknownName(f"{name}: workloads of this format have no parameter '{unknown[0]}'")
+    workload = reader(path, **parameters)
+    if not is_path:
+        workload = replace(workload, name=str(name))
+    return workload if batch is None else workload.with_batch(batch)
+
+
+def _workload_files() -> dict[str, Path]:
+    folder = data_folder("workloads")
+    return dict(sorted(item for suffix in WORKLOAD_READERS for item in files_by_name(folder, suffix).items()))
+
+
+def _workload_reader(path: Path) -> Callable[..., Workload]:
+    if path.suffix not in WORKLOAD_READERS:
+        raise FormatError(
+            f"{path}: no format of workloads has the suffix '{path.suffix}'; there are {', '.join(WORKLOAD_READERS)}"
+        )
+    module, function = WORKLOAD_READERS[path.suffix]
+    reader: Callable[..., Workload] = getattr(import_module(module), function)
+    return reader
+
+
+def _description(path: Path) -> str:
+    """The line with which a file of the library describes itself."""
+    text = path.read_text(encoding="utf-8")
+    content = json.loads(text) if path.suffix == ".json" else read_tree(text, str(path)).values
+    return str(content["description"])

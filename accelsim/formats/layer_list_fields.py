@@ -72,6 +72,8 @@ class LayerList(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Name
+    description: str = ""
+    """One line for the list of workloads."""
     source: str = ""
     """Where the facts come from."""
     external_inputs: tuple[ExternalInput, ...]
