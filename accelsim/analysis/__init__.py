@@ -1,0 +1,1 @@
+"""What timelines say: summary and report, energy, traffic."""

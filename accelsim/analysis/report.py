@@ -1,0 +1,252 @@
+"""What a run came to: as data (:func:`summary`), and as a report to read.
+
+The report is made once, as sections of rows of text; terminals, notebooks and pages only lay them out.
+"""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.analysis.energy import energy_by_part_pj, energy_pj
+from accelsim.analysis.traffic import traffic
+from accelsim.program.bounds import busy_cycles, lower_bound_cycles
+from accelsim.program.tables import ActivityKind
+from accelsim.timeline.occupancy import peak_buffer_bytes
+from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
+from accelsim.timeline.table import Timeline
+from accelsim.units import format_bytes, format_energy, format_seconds
+
+CAUSE_WORDS = {
+    "compute": "a core runs a tile",
+    "wait_load": "waiting for a load",
+    "wait_store": "waiting for a store",
+    "wait_buffer": "waiting for buffer space",
+    "wait_tile": "waiting for a tile on another core",
+    "wait_resource": "waiting for a core that serves another queue",
+    "wait_other": "waiting, the trace does not say for what",
+    "drain": "after the last tile",
+}
+BAR_CHARACTERS = 30
+
+
+def report(timeline: Timeline, per_layer: bool = False) -> Report:
+    """The report of a run: print it, show it in a notebook, or take its ``to_dict()``."""
+    return Report(timeline, per_layer)
+
+
+def summary(timeline: Timeline, per_layer: bool = False) -> dict[str, object]:
+    """All figures of a run, as ``accelsim run --json`` prints them.
+
+    Work, ``macs`` and ``vector_ops``, is the workload's own: what is recomputed costs cycles and energy, but is not
+    counted. Of a trace without a workload it is the work executed. A figure that needs a fact that the program does not
+    carry (a clock, the size of the array) is None.
+    """
+    program, provenance = timeline.program, timeline.provenance
+    facts, activities, latency = program.facts, program.activities, timeline.latency_cycles
+    clock_hz, bound, moved = facts.get("clock_hz"), lower_bound_cycles(program), traffic(program)
+    macs = facts.get("macs", int(activities.macs.sum()))
+    tiles = int((activities.kind == ActivityKind.TILE).sum())
+    found: dict[str, object] = {
+        "workload": facts.get("workload"),
+        "hardware": facts.get("hardware"),
+        "scheduler": provenance.get("scheduler"),
+        "seed": provenance.get("seed"),
+        "engine": timeline.engine,
+        "latency_cycles": latency,
+        "latency_seconds": latency / float(clock_hz) if clock_hz else None,
+        "lower_bound_cycles": bound,
+        "gap_percent": 100 * (latency - bound) / bound if bound else None,
+        "energy_pj": energy_pj(timeline),
+        "energy_by_part_pj": energy_by_part_pj(timeline),
+        "dram_read_bytes": moved.read_bytes,
+        "dram_write_bytes": moved.write_bytes,
+        "macs": macs,
+        "vector_ops": facts.get("vector_ops", int(activities.vector_ops.sum())),
+        "utilization": {
+            "mac": _ratio(macs, facts.get("macs_per_cycle"), latency),
+            "with_vector": _ratio(facts.get("ideal_cycles"), 1, latency),
+        },
+        "peak_buffer_bytes": peak_buffer_bytes(timeline),
+        "cycles_by_cause": cycles_by_cause(timeline),
+        "tiles": tiles,
+        "transfers": program.size - tiles,
+        "search_seconds": provenance.get("search_seconds", 0.0),
+        "simulate_seconds": provenance.get("simulate_seconds", 0.0),
+    }
+    return {**found, "layers": layers(timeline)} if per_layer else found
+
+
+def layers(timeline: Timeline) -> list[dict[str, object]]:
+    """Each operator that has tiles, in the order in which their first tiles start: its name, ``compute_cycles`` (the sum
+    over its tiles, recomputation included), its own ``macs``, and ``utilization`` = macs / (MACs in the arrays *
+    compute_cycles)."""
+    program = timeline.program
+    activities = program.activities
+    tile = activities.kind == ActivityKind.TILE
+    cycles, executed = np.zeros((2, len(program.operator_names) + 1), dtype=np.int64)  # the last row is that of -1
+    np.add.at(cycles, activities.operator[tile], activities.cycles[tile])
+    np.add.at(executed, activities.operator[tile], activities.macs[tile])
+    own = program.operator_macs if len(program.operator_macs) else executed
+    started = timeline.events.activity[tile[timeline.events.activity]]
+    return [
+        {
+            "name": program.operator_names[operator],
+            "compute_cycles": int(cycles[operator]),
+            "macs": int(own[operator]),
+            "utilization": _ratio(int(own[operator]), program.facts.get("macs_per_cycle"), int(cycles[operator])),
+        }
+        for operator in dict.fromkeys(activities.operator[started].tolist())
+        if operator >= 0
+    ]
+
+
+def _ratio(work: object, per_cycle: object, cycles: int) -> float | None:
+    """work / (per_cycle * cycles); 0 for no cycles, None where a number is not known."""
+    if not isinstance(work, int | float) or not isinstance(per_cycle, int | float):
+        return None
+    return work / (per_cycle * cycles) if per_cycle and cycles else 0.0
+
+
+class Row(NamedTuple):
+    """One line of a section."""
+
+    name: str
+    value: str
+    note: str = ""
+    share: float | None = None
+    """Of the section's whole, for a bar."""
+
+
+class Section(NamedTuple):
+    """A heading and its lines."""
+
+    title: str
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report of one run."""
+
+    timeline: Timeline
+    per_layer: bool = False
+
+    def to_dict(self) -> dict[str, object]:
+        """As :func:`summary`."""
+        return summary(self.timeline, self.per_layer)
+
+    @property
+    def title(self) -> str:
+        """What ran, in a line."""
+        facts, provenance = self.timeline.program.facts, self.timeline.provenance
+        batch = f", batch {facts['batch']}" if facts.get("batch", 1) != 1 else ""
+        scheduler = f", scheduled by {provenance['scheduler']}" if provenance.get("scheduler") else ""
+        return f"{facts.get('workload', 'A trace')}{batch} on {facts.get('hardware', 'its machine')}{scheduler}"
+
+    def sections(self) -> list[Section]:
+        """Key figures first, then where cycles, energy and buffer space went, and the operators with most cycles."""
+        operators = sorted(cycles_by_operator(self.timeline).items(), key=lambda item: -item[1])
+        if not self.per_layer:
+            operators = operators[:5]
+        return [
+            Section("Key figures", self._key_figures()),
+            Section("Cycles by cause", self._cycles_by_cause()),
+            Section("Energy by part", self._energy_by_part()),
+            Section("Peak buffer use", self._peak_buffers()),
+            Section(
+                "Operators, waiting included" if self.per_layer else "The operators with most cycles, waiting included",
+                [self._cycles_row(name, cycles) for name, cycles in operators],
+            ),
+        ]
+
+    def _key_figures(self) -> list[Row]:
+        figures = summary(self.timeline)
+        program, latency = self.timeline.program, self.timeline.latency_cycles
+        clock_hz = program.facts.get("clock_hz")
+        time = f"{format_seconds(latency / float(clock_hz))} at {float(clock_hz) / 1e9:g} GHz" if clock_hz else ""
+        busy = ", ".join(f"{name} busy {cycles:,}" for name, cycles in busy_cycles(program).items())
+        gap = figures["gap_percent"]
+        utilization = figures["utilization"]
+        assert isinstance(utilization, dict)
+        rows = [
+            Row("Latency", f"{latency:,} cycles", time),
+            Row("Lower bound", f"{lower_bound_cycles(program):,} cycles", busy),
+        ]
+        if isinstance(gap, float):
+            rows.append(Row("Gap to the bound", f"{gap:.2f} %"))
+        moved = traffic(program)
+        rows += [
+            Row("Energy", format_energy(energy_pj(self.timeline))),
+            Row("DRAM read", format_bytes(moved.read_bytes), f"{moved.read_bytes:,} bytes"),
+            Row("DRAM written", format_bytes(moved.write_bytes), f"{moved.write_bytes:,} bytes"),
+            Row("Work", f"{figures['macs']:,} MACs", f"{figures['vector_ops']:,} vector operations"),
+        ]
+        for name, key in (("MAC utilisation", "mac"), ("With vector work", "with_vector")):
+            if utilization[key] is not None:
+                rows.append(Row(name, f"{100 * utilization[key]:.2f} %"))
+        rows.append(Row("Activities", f"{figures['tiles']:,} tiles", f"{figures['transfers']:,} transfers"))
+        return rows
+
+    def _cycles_row(self, name: str, cycles: int, note: str = "") -> Row:
+        return Row(name, f"{cycles:,}", note, cycles / max(self.timeline.latency_cycles, 1))
+
+    def _cycles_by_cause(self) -> list[Row]:
+        return [
+            self._cycles_row(name, cycles, CAUSE_WORDS[name]) for name, cycles in cycles_by_cause(self.timeline).items()
+        ]
+
+    def _energy_by_part(self) -> list[Row]:
+        by_part, total = energy_by_part_pj(self.timeline), energy_pj(self.timeline)
+        return [Row(name, format_energy(part), "", part / total if total else 0.0) for name, part in by_part.items()]
+
+    def _peak_buffers(self) -> list[Row]:
+        capacity = self.timeline.program.buffers.capacity_bytes.tolist()
+        return [
+            Row(name, format_bytes(peak), f"of {format_bytes(whole)}", peak / whole if whole else 0.0)
+            for (name, peak), whole in zip(peak_buffer_bytes(self.timeline).items(), capacity, strict=True)
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, *(line for section in self.sections() for line in _section_lines(section))])
+
+    def _repr_html_(self) -> str:
+        return f"<h3>{html.escape(self.title)}</h3>" + "".join(section_table(section) for section in self.sections())
+
+
+def _section_lines(section: Section) -> list[str]:
+    """A section as text, its columns aligned."""
+    if not section.rows:
+        return []
+    name = max(len(row.name) for row in section.rows)
+    value = max(len(row.value) for row in section.rows)
+    lines = ["", section.title]
+    for row in section.rows:
+        share = "" if row.share is None else f"{100 * row.share:6.2f} %  {_bar(row.share)}"
+        bar = f"{share:<{BAR_CHARACTERS + 12}}" if share and row.note else share
+        lines.append(f"  {row.name:<{name}}  {row.value:>{value}}  {bar}{row.note}".rstrip())
+    return lines
+
+
+def _bar(share: float) -> str:
+    """A bar of eighths of a character, so that small shares show."""
+    eighths = round(share * BAR_CHARACTERS * 8)
+    eighths = max(eighths, 1) if share > 0 else 0
+    return "█" * (eighths // 8) + ("", *"▏▎▍▌▋▊▉")[eighths % 8]
+
+
+def section_table(section: Section) -> str:
+    """A section as an HTML table; every text is escaped."""
+    rows = []
+    for row in section.rows:
+        share = ""
+        if row.share is not None:
+            bar = f'<span class="bar"><span style="width:{100 * min(row.share, 1):.3f}%"></span></span>'
+            share = f"{100 * row.share:.2f} %</td><td>{bar}"
+        cells = [html.escape(row.name), html.escape(row.value), share, html.escape(row.note)]
+        head, *others = cells if row.share is not None else [cells[0], cells[1], cells[3]]
+        rows.append(f'<tr><th scope="row">{head}</th>' + "".join(f"<td>{cell}</td>" for cell in others) + "</tr>")
+    return f"<table><caption>{html.escape(section.title)}</caption>{''.join(rows)}</table>"

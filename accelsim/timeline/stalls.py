@@ -1,0 +1,152 @@
+"""Where the cycles of a run went: the cause of each idle cycle, the operator it belongs to, and the critical path.
+
+Nothing is guessed: the engines record with each event what it had waited for last, and everything here is read from
+that column. The rule: a cycle is ``compute`` if any core runs a tile; else it takes the cause of the next tile to start
+(lowest core first), and belongs to that tile's operator; after the last tile it is ``drain``, and belongs to the
+operator that was stored last.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.program.tables import ActivityKind, IntColumn, ResourceKind
+from accelsim.timeline.table import Cause, Timeline
+
+DRAIN = len(Cause)
+"""Cause code of the cycles after the last tile, which no tile waits for."""
+
+CAUSE_NAMES = {
+    Cause.LOAD: "wait_load",
+    Cause.STORE: "wait_store",
+    Cause.BUFFER: "wait_buffer",
+    Cause.TILE: "wait_tile",
+    Cause.RESOURCE: "wait_resource",
+    Cause.NONE: "wait_other",
+    Cause.QUEUE: "wait_other",
+}
+ALWAYS_NAMED = ("compute", "wait_load", "wait_store", "wait_buffer", "drain")
+NO_OPERATOR = "(no operator)"
+"""Takes the cycles that belong to no operator, such as those of a trace without operators."""
+
+
+class Intervals(NamedTuple):
+    """One row an interval of cycles, in order of time; no two overlap."""
+
+    start_cycles: IntColumn
+    end_cycles: IntColumn
+    cause: IntColumn
+    """:class:`Cause` of the tile that ends the interval, or ``DRAIN``."""
+    event: IntColumn
+    """The tile that ends the interval, as a row of ``timeline.events``; -1 with ``DRAIN``."""
+
+
+def _tiles(timeline: Timeline, resource: int | None) -> tuple[IntColumn, IntColumn, IntColumn, IntColumn]:
+    """The tiles on one core or on all, in order of start: their event rows, starts and ends, and for each the cycle up
+    to which an earlier tile keeps a core busy."""
+    events = timeline.events
+    if resource is None:
+        rows = np.flatnonzero((timeline.program.resources.kind == ResourceKind.CORE)[events.resource])
+    else:
+        rows = np.flatnonzero(events.resource == resource)
+    start, end = events.start_cycles[rows], events.end_cycles[rows]
+    reach = np.concatenate([np.zeros(1, dtype=np.int64), np.maximum.accumulate(end)])
+    return rows, start, end, reach
+
+
+def idle_intervals(timeline: Timeline, resource: int | None = None) -> Intervals:
+    """The intervals in which no core runs a tile, or in which the core ``resource`` runs none."""
+    rows, start, _, reach = _tiles(timeline, resource)
+    waits = np.flatnonzero(start > reach[:-1])
+    begins, ends = [reach[waits]], [start[waits]]
+    causes, events = [timeline.events.cause[rows[waits]]], [rows[waits]]
+    if timeline.latency_cycles > reach[-1]:
+        for column, value in zip(
+            (begins, ends, causes, events), (reach[-1], timeline.latency_cycles, DRAIN, -1), strict=True
+        ):
+            column.append(np.array([value], dtype=np.int64))
+    return Intervals(*(np.concatenate(column) for column in (begins, ends, causes, events)))
+
+
+def cycles_by_cause(timeline: Timeline) -> dict[str, int]:
+    """Cycles by ``compute``, ``wait_load``, ``wait_store``, ``wait_buffer`` and ``drain``; they add up to the latency.
+
+    Further keys stand there when they are not 0: ``wait_tile`` (a tile on another core), ``wait_resource`` (the core
+    served another queue) and ``wait_other`` (a recorded trace that does not say).
+    """
+    idle = idle_intervals(timeline)
+    by_code = np.zeros(DRAIN + 1, dtype=np.int64)
+    np.add.at(by_code, idle.cause, idle.end_cycles - idle.start_cycles)
+    cycles = dict.fromkeys(ALWAYS_NAMED[:-1], 0)
+    cycles["compute"] = timeline.latency_cycles - int(by_code.sum())
+    for cause, name in CAUSE_NAMES.items():
+        if by_code[cause] or name in cycles:
+            cycles[name] = cycles.get(name, 0) + int(by_code[cause])
+    return {**cycles, "drain": int(by_code[DRAIN])}
+
+
+def operator_intervals(timeline: Timeline) -> tuple[IntColumn, IntColumn, IntColumn]:
+    """The whole run from cycle 0 to its latency, divided among the operators: starts, ends and operators.
+
+    Each tile's interval goes from where those before it reach, over its waiting, to its end; a cycle in which several
+    cores run belongs to the tile that started first. Operator is -1 where there is none.
+    """
+    rows, _, _, reach = _tiles(timeline, None)
+    grows = np.flatnonzero(reach[1:] > reach[:-1])
+    operator = timeline.program.activities.operator[timeline.events.activity]
+    starts, ends, operators = reach[:-1][grows], reach[1:][grows], operator[rows[grows]]
+    if timeline.latency_cycles > reach[-1]:
+        starts = np.append(starts, reach[-1])
+        ends = np.append(ends, timeline.latency_cycles)
+        operators = np.append(operators, _stored_last(timeline))
+    return starts, ends, operators
+
+
+def _stored_last(timeline: Timeline) -> int:
+    """The operator of the store that finishes last; without stores, that of the tile that does; -1 for neither."""
+    activities, events = timeline.program.activities, timeline.events
+    kind = activities.kind[events.activity]
+    for wanted in (ActivityKind.STORE, ActivityKind.TILE):
+        rows = np.flatnonzero(kind == wanted)
+        if len(rows):
+            last = rows[len(rows) - 1 - int(np.argmax(events.finish_cycles[rows][::-1]))]
+            return int(activities.operator[events.activity[last]])
+    return -1
+
+
+def cycles_by_operator(timeline: Timeline) -> dict[str, int]:
+    """Cycles by operator, waiting included, in order of their first cycle; they add up to the latency."""
+    starts, ends, operators = operator_intervals(timeline)
+    total = np.zeros(len(timeline.program.operator_names) + 1, dtype=np.int64)
+    np.add.at(total, operators, ends - starts)  # -1 is the last row
+    names = (*timeline.program.operator_names, NO_OPERATOR)
+    return {names[operator]: int(total[operator]) for operator in dict.fromkeys(operators.tolist())}
+
+
+def critical_path(timeline: Timeline) -> IntColumn:
+    """The chain of events that made the run as long as it is: rows of ``timeline.events``, from the first to the last.
+
+    Each one started at the instant in which the one before it finished, handed on its queue or its resource, or stepped
+    out of the way; the first waited for nothing. To shorten the run, one of these must become shorter.
+    """
+    events = timeline.events
+    if not len(events.activity):
+        return np.zeros(0, dtype=np.int64)
+    order = np.argsort(events.activity, kind="stable")
+    first = np.searchsorted(events.activity[order], np.arange(timeline.program.size + 1))
+    # Of those that finish last, the one that was recorded last.
+    row = len(events.activity) - 1 - int(np.argmax(events.finish_cycles[::-1]))
+    path = [row]
+    seen = {row}
+    while (activity := int(events.cause_activity[row])) >= 0:
+        of_activity = order[first[activity] : first[activity + 1]]
+        at = events.start_cycles[row]
+        released = (events.finish_cycles[of_activity] == at) | (events.end_cycles[of_activity] == at)
+        row = int(of_activity[released][-1] if released.any() else of_activity[0])
+        if row in seen:  # cannot happen in a run; a recorded trace may contradict itself
+            break
+        path.append(row)
+        seen.add(row)
+    return np.array(path[::-1], dtype=np.int64)
