@@ -1,0 +1,246 @@
+"""From the nodes of an ONNX graph to operators: what the rules of ``onnx_rules.py`` build with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from accelsim.errors import FormatError, UnsupportedOperator, WorkloadError
+from accelsim.formats.onnx_file import Graph
+from accelsim.formats.onnx_inference import Node, Shape
+from accelsim.workload.operator import Operand, Operator, Source
+from accelsim.workload.operators import Elementwise, Move, Transpose
+from accelsim.workload.tensor import Tensor
+from accelsim.workload.views import reshaped
+
+INDEX_BITS = 32
+"""Bits of an integer input (token ids), whatever the file stores."""
+
+
+def sample_shape(shape: Shape) -> Shape:
+    """Shape of one sample of an ONNX value: without the leading 1, if there is one."""
+    return shape[1:] if shape[:1] == (1,) else shape
+
+
+class Builder:
+    """Operators and operands under construction, by the names of the ONNX values that they stand for."""
+
+    def __init__(self, graph: Graph, bits: int) -> None:
+        self.graph = graph
+        self.bits = bits
+        self.operators: dict[str, Operator] = {}
+        self.inputs: dict[str, Tensor] = {}
+        self.padding: dict[str, tuple[int, int]] = {}
+        """Rows above and columns left that a Pad node adds to a value, left to the window operator that reads it."""
+        self._operands: dict[str, Operand] = {}
+        self._origins: dict[str, str] = {}
+        """Value to the operator that wrote it, where nothing else reads that operator's output."""
+        self._linear: dict[str, int] = {}
+        """Operators that can absorb a scale and shift by channel, and their channel axis counted from the right."""
+        self._open: set[str] = set()
+        """Operators that can absorb an activation function."""
+        self.readers = Counter(graph.outputs)
+        for node in graph.nodes:
+            self.readers.update(name for name in (*node.inputs, *node.captured) if name)
+        self._names = {name for name, _ in graph.inputs}
+        for name, is_integer in graph.inputs:
+            if self.readers[name]:
+                tensor = Tensor(name, sample_shape(self.shape(name)), INDEX_BITS if is_integer else bits)
+                self.inputs[name] = tensor
+                self._operands[name] = Operand((Source(name),), tensor.shape)
+
+    def shape(self, value: str) -> Shape:
+        """The ONNX shape of a value, the batch of 1 included."""
+        if value not in self.graph.shapes:
+            raise WorkloadError(f"the shape of '{value}' is not known")
+        return self.graph.shapes[value]
+
+    def is_constant(self, value: str) -> bool:
+        """Whether a value is a parameter, or follows from parameters alone."""
+        return value in self.graph.constants
+
+    def refusal(self, node: Node, why: str) -> UnsupportedOperator:
+        """The error that names a node, its type, its shapes and what is not understood of it."""
+        shapes = [
+            " and ".join(str(list(self.graph.shapes[v])) if v in self.graph.shapes else "?" for v in values if v)
+            for values in (node.inputs, node.outputs)
+        ]
+        return UnsupportedOperator(
+            f"{node.label} of shapes {shapes[0]} -> {shapes[1]}: {why}. "
+            "Allowing unsupported operators counts it as moved data."
+        )
+
+    def name(self, node: Node, suffix: str = "") -> str:
+        """A name that nothing has yet: the node's, or that of its first output, with ``suffix``."""
+        base = (node.name or node.outputs[0]) + suffix
+        name, number = base, 1
+        while name in self._names:
+            number += 1
+            name = f"{base}_{number}"
+        self._names.add(name)
+        return name
+
+    def tensor(self, name: str, shape: Iterable[int]) -> Tensor:
+        """A tensor of the workload's bits per element."""
+        return Tensor(name, tuple(shape), self.bits)
+
+    def parameter(self, node: Node, number: int) -> Shape | None:
+        """The shape of input ``number``, which must be a constant; None where it is left out."""
+        if number >= len(node.inputs) or not node.inputs[number]:
+            return None
+        if not self.is_constant(node.inputs[number]):
+            raise self.refusal(node, f"its input {number} is not constant")
+        return self.shape(node.inputs[number])
+
+    def operand(self, node: Node, number: int = 0, shape: Shape | None = None) -> Operand:
+        """Input ``number`` of a node, under ``shape`` (of one sample) if given."""
+        name = node.inputs[number] if number < len(node.inputs) else ""
+        if name not in self._operands:
+            raise self.refusal(node, f"its input {number} is {'constant' if name else 'left out'}")
+        operand = self._operands[name]
+        return operand if shape is None else self.view(node, operand, shape)
+
+    def activations(self, node: Node) -> list[int]:
+        """Numbers of the inputs that are not constant."""
+        return [number for number, name in enumerate(node.inputs) if name in self._operands]
+
+    def constants(self, node: Node, name: str) -> tuple[Tensor, ...]:
+        """Constant inputs as parameters of the operator ``name``; a scalar is part of the instruction."""
+        shapes = [(i, self.shape(value)) for i, value in enumerate(node.inputs) if value and self.is_constant(value)]
+        tensors = (self.tensor(f"{name}.constant{i}", shape) for i, shape in shapes)
+        return tuple(tensor for tensor in tensors if tensor.elements > 1)
+
+    def view(self, node: Node, operand: Operand, shape: Shape) -> Operand:
+        """``operand`` under another shape: free, unless it is a concatenation that has to be written out first."""
+        return reshaped(operand, shape) or Operand((Source(self.join(node, [operand], operand.shape)),), shape)
+
+    def join(self, node: Node, operands: Sequence[Operand], shape: Shape, weights: Sequence[Tensor] = ()) -> str:
+        """Writes a concatenation out as a tensor of ``shape``; returns the name of the operator that does."""
+        name = self.name(node, ".join")
+        self.operators[name] = Move(name, tuple(operands), self.tensor(name, shape), tuple(weights), of="Concat")
+        return name
+
+    def transposed(self, node: Node, operand: Operand) -> Operand:
+        """A matrix, transposed and written out."""
+        name, shape = self.name(node, ".transpose"), operand.shape[::-1]
+        self.operators[name] = Transpose(name, (operand,), self.tensor(name, shape), permutation=(1, 0))
+        return Operand((Source(name),), shape)
+
+    def define(self, node: Node, operand: Operand, number: int = 0) -> None:
+        """Lets output ``number`` of a node stand for ``operand``, viewed under the shape that it has there."""
+        value = node.outputs[number]
+        self._operands[value] = self.view(node, operand, sample_shape(self.shape(value)))
+
+    def add(
+        self, node: Node, operator: Operator, *, channel_axis: int | None = None, takes_activation: bool = False
+    ) -> None:
+        """Adds the operator that computes a node's first output.
+
+        ``channel_axis``, counted from the right, lets it absorb a scale and shift by channel from what reads it;
+        ``takes_activation`` an activation function.
+        """
+        self.operators[operator.name] = operator
+        self.define(node, Operand((Source(operator.name),), operator.output.shape))
+        self._origins[node.outputs[0]] = operator.name
+        if channel_axis is not None:
+            self._linear[operator.name] = channel_axis
+        if takes_activation or channel_axis is not None:
+            self._open.add(operator.name)
+
+    def same(self, node: Node, number: int = 0) -> None:
+        """The first output is input ``number``, perhaps of another shape; it costs nothing."""
+        value, output = node.inputs[number], node.outputs[0]
+        self.define(node, self.operand(node, number))
+        if self._sole_origin(value) is not None and self.shape(value) == self.shape(output):
+            self._origins[output] = self._origins[value]
+
+    def leave_padding(self, node: Node, before: tuple[int, int]) -> None:
+        """The first output is input 0 with zeros around it, which the window operator that reads it makes itself."""
+        value = node.inputs[0]
+        rows, columns = self.padding.get(value, (0, 0))
+        self.padding[node.outputs[0]] = (before[0] + rows, before[1] + columns)
+        self._operands[node.outputs[0]] = self.operand(node)
+
+    def _sole_origin(self, value: str) -> str | None:
+        return self._origins.get(value) if self.readers[value] == 1 else None
+
+    def absorb_scale(self, node: Node, number: int, channels: Shape) -> bool:
+        """Folds a scale or shift of shape ``channels`` into the operator behind input ``number``, if it can be.
+
+        It can be if that operator is a convolution, a matrix product with weights or a scale and shift, if this node
+        alone reads it, and if ``channels`` is one value a channel. Folding leaves a bias.
+        """
+        value = node.inputs[number]
+        name = self._sole_origin(value)
+        if name is None or name not in self._linear:
+            return False
+        axis = self._linear[name]
+        if any(size != 1 for i, size in enumerate(channels, start=-len(channels)) if i != axis):
+            return False
+        if self.shape(value) != self.shape(node.outputs[0]):
+            return False
+        operator = self.operators[name]
+        if not isinstance(operator, Elementwise) and len(operator.weights) == 1:
+            bias = self.tensor(f"{name}.bias", (self.shape(value)[axis],))
+            self.operators[name] = replace(operator, weights=(*operator.weights, bias))
+        self.same(node, number)
+        return True
+
+    def absorb_activation(self, node: Node, weights: tuple[Tensor, ...] = ()) -> bool:
+        """Leaves an activation function to the output stage of the operator behind input 0, if that has one to give."""
+        name = self._sole_origin(node.inputs[0])
+        if name is None or name not in self._open:
+            return False
+        self._open.discard(name)
+        self._linear.pop(name, None)
+        operator = self.operators[name]
+        self.operators[name] = replace(operator, weights=(*operator.weights, *weights))
+        self.same(node)
+        return True
+
+    def move(self, node: Node) -> None:
+        """Counts a node as moved data: all it reads is read, each output that is used is written."""
+        for value in node.outputs:
+            if not value or not self.readers[value]:
+                continue
+            operands = [self.operand(node, number) for number in self.activations(node)]
+            operands += [self._operands[name] for name in node.captured if name in self._operands]
+            if not operands:
+                raise self.refusal(node, "nothing that it reads is computed by the graph")
+            name = self.name(node if value == node.outputs[0] else replace(node, name=value))
+            shape = sample_shape(self.shape(value))
+            self.operators[name] = Move(
+                name, tuple(operands), self.tensor(name, shape), self.constants(node, name), of=node.op
+            )
+            self._operands[value] = Operand((Source(name),), shape)
+
+    def written(self) -> tuple[str, ...]:
+        """The operators behind the outputs of the graph."""
+        names = (s.producer for v in self.graph.outputs if v in self._operands for s in self._operands[v].sources)
+        return tuple(dict.fromkeys(name for name in names if name in self.operators))
+
+
+def integers(node: Node, name: str, count: int, default: int) -> tuple[int, ...]:
+    """A list attribute of ``count`` integers.
+
+    Raises:
+        FormatError: it is there and is not that.
+    """
+    value: Any = node.attributes.get(name, [default] * count)
+    if not isinstance(value, list) or len(value) != count or not all(isinstance(item, int) for item in value):
+        raise FormatError(f"attribute '{name}' is {value!r}; expected {count} whole numbers")
+    return tuple(value)
+
+
+def axis_of(node: Node, rank: int, default: int, name: str = "axis") -> int:
+    """An axis attribute as a number from 0.
+
+    Raises:
+        FormatError: the tensor has no such axis.
+    """
+    axis = node.attributes.get(name, default)
+    if not isinstance(axis, int) or not -rank <= axis < max(rank, 1):
+        raise FormatError(f"attribute '{name}' is {axis!r}; the tensor has {rank} axes")
+    return axis % max(rank, 1)

@@ -1,0 +1,296 @@
+"""An ONNX file as a graph whose shapes are all known: checked, constants folded, shapes inferred, batch bound to 1.
+
+Weights are never read: an initializer of more than a few elements is only its shape, and external data are not opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
+
+from accelsim.errors import AccelsimError, FormatError, WorkloadError
+from accelsim.formats.onnx_folding import Array
+from accelsim.formats.onnx_inference import Inference, Node, OpenShape, Shape, closed, infer, is_small
+
+if TYPE_CHECKING:
+    import onnx
+
+MAXIMUM_FILE_BYTES = 2**31 - 1
+"""What one protobuf message may hold."""
+UNKNOWN_DOMAIN = "unknown"
+"""Domain given to operators that no standard operator set has, so that the ONNX checker lets them pass."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The part of an ONNX graph that its outputs need, constants folded away. Shapes include the batch of 1."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[tuple[str, bool], ...]
+    """Names of the inputs that are data, and whether they hold integers."""
+    outputs: tuple[str, ...]
+    shapes: dict[str, Shape]
+    constants: frozenset[str]
+    arrays: dict[str, Array]
+    """Values of the small constants."""
+    opset: int
+    samples: int
+    """Samples that the file fixes as its batch, of which ``shapes`` describe one."""
+    notes: tuple[str, ...]
+
+
+def load_graph(path: str | Path) -> Graph:
+    """Reads an ONNX file.
+
+    Raises:
+        FormatError: there is no such file, or it is not a whole and valid ONNX model.
+        WorkloadError: a shape cannot be inferred.
+    """
+    path = Path(path)
+    with _refusing(path):
+        model = _parse(path)
+        _check_external_data(path, model)
+        parameters = _strip_weights(path, model)
+        _check(model)
+        notes: list[str] = []
+        batch = _bind_free_batch(path, model, parameters, notes)
+        inference = infer(model, parameters)
+        samples = 1
+        if batch > 1:
+            bound = _with_batch_of_one(model, parameters, batch)
+            try:
+                one = infer(bound, parameters)
+                _require_shapes(path, one)
+            except AccelsimError:
+                one = None
+            if one is not None and _is_batched(inference, one, batch):
+                inference, samples = one, batch
+                notes.append(f"the file fixes a batch of {batch}: shapes are those of one sample, run {batch} times")
+            else:
+                notes.append(
+                    f"the leading dimension {batch} of the inputs is part of the sample, since not everything "
+                    "computed scales with it"
+                )
+        _require_shapes(path, inference)
+        dead = inference.dead_nodes
+        if dead:
+            notes.append(f"{dead} nodes lead to no output of the graph and are left out")
+        return Graph(
+            nodes=tuple(inference.live),
+            inputs=tuple(
+                (value.name, value.type.tensor_type.elem_type in (6, 7))
+                for value in model.graph.input
+                if value.name not in parameters
+            ),
+            outputs=tuple(value.name for value in model.graph.output),
+            shapes={name: sizes for name, shape in inference.shapes.items() if (sizes := closed(shape)) is not None},
+            constants=frozenset(inference.constants),
+            arrays=inference.arrays,
+            opset=inference.opset,
+            samples=samples,
+            notes=tuple(notes),
+        )
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Turns whatever the ONNX library raises on a broken model (a dozen unrelated classes) into a FormatError."""
+    try:
+        yield
+    except AccelsimError:
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise FormatError(f"{path}: not a valid ONNX model: {lines[0]}") from error
+
+
+def _parse(path: Path) -> onnx.ModelProto:
+    import onnx
+
+    try:
+        size = path.stat().st_size
+        if size > MAXIMUM_FILE_BYTES:
+            raise FormatError(f"{path}: {size} bytes; an ONNX file holds at most {MAXIMUM_FILE_BYTES}")
+        content = path.read_bytes()
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if not content:
+        raise FormatError(f"{path}: the file is empty; expected an ONNX model")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(content)
+    except Exception as error:
+        raise FormatError(f"{path}: not an ONNX model, or cut short ({len(content)} bytes)") from error
+    if not model.HasField("graph") or not model.graph.node:
+        raise FormatError(f"{path}: the file holds no graph with nodes; is it an ONNX model?")
+    if not model.graph.output:
+        raise FormatError(f"{path}: the graph has no outputs, so nothing of it needs to be computed")
+    if model.functions:
+        import onnx.inliner
+
+        return onnx.inliner.inline_local_functions(model)
+    return model
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor stored in a graph, subgraphs included."""
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (sparse.values, sparse.indices)
+            for subgraph in (attribute.g, *attribute.graphs):
+                yield from _tensors(subgraph)
+
+
+def _check_external_data(path: Path, model: onnx.ModelProto) -> None:
+    """External data are never opened; a place outside the model's folder is refused all the same."""
+    for tensor in _tensors(model.graph):
+        for entry in tensor.external_data:
+            place = entry.value
+            if entry.key == "location" and (
+                PurePosixPath(place).is_absolute()
+                or PureWindowsPath(place).anchor
+                or ".." in PureWindowsPath(place).parts
+            ):
+                raise FormatError(
+                    f"{path}: tensor '{tensor.name}' keeps its data in '{place}', outside the folder of the model; "
+                    "a location must be relative and without '..'"
+                )
+
+
+def _strip_weights(path: Path, model: onnx.ModelProto) -> dict[str, Shape]:
+    """Takes the initializers out of the graph, all but small ones, and leaves inputs of their shapes in their place.
+
+    Returns the shapes of all of them.
+    """
+    from onnx import helper
+
+    graph = model.graph
+    parameters: dict[str, Shape] = {}
+    small = []
+    declared = {value.name: value for value in graph.input}
+    dims = [(tensor.name, tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer]
+    dims += [(sparse.values.name, sparse.values.data_type, tuple(sparse.dims)) for sparse in graph.sparse_initializer]
+    for name, data_type, shape in dims:
+        if not name or name in parameters:
+            raise FormatError(f"{path}: two initializers are called '{name}'")
+        if any(size < 0 for size in shape):
+            raise FormatError(f"{path}: initializer '{name}' has shape {list(shape)}; a size cannot be negative")
+        parameters[name] = shape
+        value = helper.make_tensor_value_info(name, data_type, shape)
+        if name in declared:
+            declared[name].CopyFrom(value)
+        else:
+            graph.input.append(value)
+    for tensor in graph.initializer:
+        if is_small(tensor):
+            small.append(tensor)
+    kept = [type(tensor).FromString(tensor.SerializeToString()) for tensor in small]
+    del graph.initializer[:]
+    del graph.sparse_initializer[:]
+    graph.initializer.extend(kept)
+    return parameters
+
+
+def _check(model: onnx.ModelProto) -> None:
+    """The ONNX checker, and what it would stumble on or trust: unknown operators, shapes that the file claims."""
+    import onnx
+    from onnx import defs, helper
+
+    unknown = set()
+    for node in model.graph.node:
+        if not defs.has(node.op_type, node.domain):
+            node.domain = UNKNOWN_DOMAIN
+            unknown.update(node.output)
+    if unknown:
+        model.opset_import.append(helper.make_opsetid(UNKNOWN_DOMAIN, 1))
+    onnx.checker.check_model(model)
+    # What inference finds is believed, not what the file claims, but for operators that inference does not know.
+    kept = [value for value in model.graph.value_info if value.name in unknown]
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(kept)
+    for value in model.graph.output:
+        if value.name not in unknown and value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+
+
+def _bind_free_batch(path: Path, model: onnx.ModelProto, parameters: dict[str, Shape], notes: list[str]) -> int:
+    """Binds free leading dimensions of the inputs to 1; returns the leading dimension that all others share, or 1."""
+    fixed: set[int] = set()
+    for value in model.graph.input:
+        if value.name in parameters:
+            continue
+        if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
+            raise FormatError(f"{path}: input '{value.name}' is no tensor of known rank")
+        dims = value.type.tensor_type.shape.dim
+        for axis, dim in enumerate(dims):
+            if dim.HasField("dim_value") and dim.dim_value < 1:
+                raise FormatError(f"{path}: input '{value.name}' has size {dim.dim_value} along axis {axis}")
+        if not dims:
+            continue
+        if dims[0].HasField("dim_value"):
+            fixed.add(dims[0].dim_value)
+        else:
+            notes.append(
+                f"the free leading dimension '{dims[0].dim_param or '?'}' of input '{value.name}' is bound to 1"
+            )
+            dims[0].Clear()
+            dims[0].dim_value = 1
+            fixed.add(1)
+    return fixed.pop() if len(fixed) == 1 else 1
+
+
+def _with_batch_of_one(model: onnx.ModelProto, parameters: dict[str, Shape], batch: int) -> onnx.ModelProto:
+    """A copy whose inputs have a leading dimension of 1 in the place of ``batch``."""
+    import onnx
+
+    bound = onnx.ModelProto()
+    bound.CopyFrom(model)
+    for value in bound.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if value.name not in parameters and dims and dims[0].dim_value == batch:
+            dims[0].dim_value = 1
+    return bound
+
+
+def _require_shapes(path: Path, inference: Inference) -> None:
+    """Refuses a graph in which the shape of something computed is not known, or not that of a tensor with elements."""
+    for node in inference.live:
+        name = node.outputs[0]
+        shape = inference.shapes.get(name)
+        sizes = closed(shape)
+        if sizes is not None and min(sizes, default=1) >= 1:
+            continue
+        if shape is None:
+            what = "its shape cannot be inferred"
+        elif sizes is not None:
+            what = f"its shape {list(shape)} holds no elements"
+        else:
+            free = [f"'{size}'" for size in shape if isinstance(size, str)] or ["unnamed"]
+            what = f"its shape {_text(shape)} stays open: free dimension {', '.join(free)}"
+        raise WorkloadError(
+            f"{path}: {node.label}, output '{name}': {what}; the shapes of its inputs are "
+            f"{', '.join(_text(inference.shapes.get(i)) for i in node.inputs if i)}. "
+            "Export the model with fixed shapes; only a leading dimension is bound to 1 here."
+        )
+
+
+def _text(shape: OpenShape | None) -> str:
+    return "unknown" if shape is None else f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
+
+
+def _is_batched(many: Inference, one: Inference, batch: int) -> bool:
+    """Whether everything computed has ``batch`` times the elements, so that the samples are independent in size."""
+    for node in many.live:
+        large, small = closed(many.shapes.get(node.outputs[0])), closed(one.shapes.get(node.outputs[0]))
+        if large is None or small is None or prod(large) != batch * prod(small):
+            return False
+    return True

@@ -1,0 +1,81 @@
+"""ONNX models as workloads.
+
+What is counted, and what is not:
+
+* Weights, biases and activations are of ``bits`` bits each, whatever the file stores; integer inputs (token ids) of 32.
+* Constants are folded first; a subgraph of constants costs nothing. A bias is a parameter like a weight.
+* A batch normalization, or a scale or shift by constants, is folded into the convolution or matrix product before it
+  where nothing else reads that; what is left of it is a bias. Elsewhere it is a scale and shift of two operations.
+* An activation function is applied by the output stage of the convolution, matrix product or addition before it where
+  nothing else reads that; elsewhere it takes one vector operation an element.
+* Reshape, Slice and Concat are free views. What is rearranged (Transpose, Pad away from windows, …) is moved and paid.
+* An operator that is not understood is refused, or, if allowed, counted as moved data and named in the notes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accelsim.errors import FormatError, UnsupportedOperator, WorkloadError
+from accelsim.formats.onnx_builder import Builder
+from accelsim.formats.onnx_file import load_graph
+from accelsim.formats.onnx_inference import Node
+from accelsim.formats.onnx_moves import MOVE_RULES
+from accelsim.formats.onnx_rules import RULES
+from accelsim.workload.graph import TileRule, Workload
+
+
+def read_onnx(path: str | Path, *, batch: int = 1, bits: int = 8, allow_unsupported: bool = False) -> Workload:
+    """The workload in an ONNX file, ``batch`` samples at once.
+
+    A leading dimension of an input that is free is bound to 1. One that the file fixes at N is taken as N samples, if
+    everything computed scales with it; the workload then runs ``batch`` times N samples.
+
+    Raises:
+        FormatError: there is no such file, or it is not a whole and valid ONNX model, or its external data lie outside
+            its folder.
+        UnsupportedOperator: an operator is not understood, and ``allow_unsupported`` is not set.
+        WorkloadError: a shape cannot be inferred, or the shapes do not meet.
+    """
+    path = Path(path)
+    graph = load_graph(path)
+    notes = [f"weights and activations are counted at {bits} bits an element, whatever the file stores", *graph.notes]
+    try:
+        builder = Builder(graph, bits)
+        for node in graph.nodes:
+            try:
+                _build(builder, node, allow_unsupported, notes)
+            except UnsupportedOperator:
+                raise
+            except (FormatError, WorkloadError) as error:
+                raise type(error)(f"{node.label}: {error}") from error
+        operators = tuple(builder.operators.values())
+        if not operators:
+            raise WorkloadError("the graph computes nothing from its inputs")
+        read = {name for operator in operators for name in operator.producers()}
+        return Workload(
+            name=path.stem,
+            operators=operators,
+            inputs=tuple(tensor for tensor in builder.inputs.values() if tensor.name in read),
+            batch=batch * graph.samples,
+            tile_rule=TileRule.EXACT,
+            outputs=builder.written(),
+            notes=tuple(notes),
+        )
+    except (FormatError, WorkloadError) as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _build(builder: Builder, node: Node, allow_unsupported: bool, notes: list[str]) -> None:
+    rule = RULES.get(node.op) or MOVE_RULES.get(node.op)
+    try:
+        if rule is None or node.domain not in ("", "ai.onnx"):
+            raise builder.refusal(node, "no rule tells its cost")
+        if node.op != "Split" and any(builder.readers[value] for value in node.outputs[1:] if value):
+            raise builder.refusal(node, "more than its first output is used")
+        rule(builder, node)
+    except UnsupportedOperator as error:
+        if not allow_unsupported:
+            raise
+        builder.move(node)
+        notes.append(f"counted as moved data: {error}")
