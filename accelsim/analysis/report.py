@@ -81,9 +81,11 @@ def summary(timeline: Timeline, per_layer: bool = False) -> dict[str, object]:
 
 
 def layers(timeline: Timeline) -> list[dict[str, object]]:
-    """Each operator that has tiles, in the order in which their first tiles start: its name, ``compute_cycles`` (the sum
-    over its tiles, recomputation included), its own ``macs``, and ``utilization`` = macs / (MACs in the arrays *
-    compute_cycles)."""
+    """The operators that have tiles, in the order in which their first tiles start.
+
+    Of each its name, ``compute_cycles`` (the sum over its tiles, recomputation included), its own ``macs``, and
+    ``utilization`` = macs / (MACs in the arrays * compute_cycles).
+    """
     program = timeline.program
     activities = program.activities
     tile = activities.kind == ActivityKind.TILE
@@ -235,7 +237,7 @@ def _bar(share: float) -> str:
     """A bar of eighths of a character, so that small shares show."""
     eighths = round(share * BAR_CHARACTERS * 8)
     eighths = max(eighths, 1) if share > 0 else 0
-    return "█" * (eighths // 8) + ("", *"▏▎▍▌▋▊▉")[eighths % 8]
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
 def section_table(section: Section) -> str:

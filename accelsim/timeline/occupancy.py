@@ -41,8 +41,8 @@ def buffer_occupancy(timeline: Timeline, buffer: int) -> StepFunction:
     """Bytes claimed of a buffer over time (``buffer`` is its row in the program's table).
 
     A claim is taken when its taker's first event starts, or at cycle 0, and given back when the last of its releasers
-    finishes; at one cycle what is given back counts before what is taken. What is given back in the cycle in which it is
-    taken, or whose releasers finished even before, does not show.
+    finishes; at one cycle what is given back counts before what is taken. What is given back in the cycle in which it
+    is taken, or whose releasers finished even before, does not show.
     """
     program = timeline.program
     claims, releases = program.claims, program.releases
@@ -78,7 +78,8 @@ def busy_cycles_in_bins(timeline: Timeline, of_events: npt.NDArray[np.bool_], ed
     """Cycles of the chosen events in each bin. Events that overlap in time count each for itself."""
     events = timeline.events
     start, end = np.sort(events.start_cycles[of_events]), np.sort(events.end_cycles[of_events])
-    return np.diff(_cycles_before(start, edges) - _cycles_before(end, edges))
+    busy: IntColumn = np.diff(_cycles_before(start, edges) - _cycles_before(end, edges))
+    return busy
 
 
 def _cycles_before(at: IntColumn, edges: IntColumn) -> IntColumn:

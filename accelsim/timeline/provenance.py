@@ -1,7 +1,7 @@
 """Where a timeline came from: what one needs to make the same one again, and nothing that differs from run to run.
 
-No host names, paths or times of day. The two durations of :data:`MEASURED` are kept while the timeline is in memory, for
-reports; files leave them out, so that equal runs are equal bytes.
+No host names, paths or times of day. The two durations of :data:`MEASURED` are kept while the timeline is in memory,
+for reports; files leave them out, so that equal runs are equal bytes.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ def with_provenance(timeline: Timeline, **facts: object) -> Timeline:
     digests of workload and hardware (where the program carries them) and that of the program are added.
     """
     program = timeline.program
-    versions = {
+    known: dict[str, object] = {
         # The package itself: a static import would draw all layers into this one.
         "accelsim": import_module("accelsim").__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
     }
-    digests = {name: program.facts[name] for name in ("workload_digest", "hardware_digest") if name in program.facts}
-    known: dict[str, object] = {**versions, **digests, "program_digest": program_digest(program)}
+    digests = ("workload_digest", "hardware_digest")
+    known.update((name, program.facts[name]) for name in digests if name in program.facts)
+    known["program_digest"] = program_digest(program)
     return dataclasses.replace(timeline, provenance={**known, **timeline.provenance, **facts})
 
 

@@ -60,14 +60,11 @@ def idle_intervals(timeline: Timeline, resource: int | None = None) -> Intervals
     """The intervals in which no core runs a tile, or in which the core ``resource`` runs none."""
     rows, start, _, reach = _tiles(timeline, resource)
     waits = np.flatnonzero(start > reach[:-1])
-    begins, ends = [reach[waits]], [start[waits]]
-    causes, events = [timeline.events.cause[rows[waits]]], [rows[waits]]
-    if timeline.latency_cycles > reach[-1]:
-        for column, value in zip(
-            (begins, ends, causes, events), (reach[-1], timeline.latency_cycles, DRAIN, -1), strict=True
-        ):
-            column.append(np.array([value], dtype=np.int64))
-    return Intervals(*(np.concatenate(column) for column in (begins, ends, causes, events)))
+    found = Intervals(reach[waits], start[waits], timeline.events.cause[rows[waits]], rows[waits])
+    if timeline.latency_cycles == reach[-1]:
+        return found
+    drain = (reach[-1], timeline.latency_cycles, DRAIN, -1)
+    return Intervals(*(np.append(column, value) for column, value in zip(found, drain, strict=True)))
 
 
 def cycles_by_cause(timeline: Timeline) -> dict[str, int]:
