@@ -69,7 +69,7 @@ def load_graph(path: str | Path) -> Graph:
                 one = None
             if one is not None and _is_batched(inference, one, batch):
                 inference, samples = one, batch
-                notes.append(f"the file fixes a batch of {batch}: shapes are those of one sample, run {batch} times")
+                notes.append(f"the file fixes a batch of {batch}: shapes are those of one sample")
             else:
                 notes.append(
                     f"the leading dimension {batch} of the inputs is part of the sample, since not everything "

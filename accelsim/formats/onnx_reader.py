@@ -25,11 +25,13 @@ from accelsim.formats.onnx_rules import RULES
 from accelsim.workload.graph import TileRule, Workload
 
 
-def read_onnx(path: str | Path, *, batch: int = 1, bits: int = 8, allow_unsupported: bool = False) -> Workload:
-    """The workload in an ONNX file, ``batch`` samples at once.
+def read_onnx(
+    path: str | Path, *, batch: int | None = None, bits: int = 8, allow_unsupported: bool = False
+) -> Workload:
+    """The workload in an ONNX file, ``batch`` samples at once (default: as many as the file fixes, or 1).
 
     A leading dimension of an input that is free is bound to 1. One that the file fixes at N is taken as N samples, if
-    everything computed scales with it; the workload then runs ``batch`` times N samples.
+    everything computed scales with it; if not, it is part of one sample, and a note says so.
 
     Raises:
         FormatError: there is no such file, or it is not a whole and valid ONNX model, or its external data lie outside
@@ -57,7 +59,7 @@ def read_onnx(path: str | Path, *, batch: int = 1, bits: int = 8, allow_unsuppor
             name=path.stem,
             operators=operators,
             inputs=tuple(tensor for tensor in builder.inputs.values() if tensor.name in read),
-            batch=batch * graph.samples,
+            batch=graph.samples if batch is None else batch,
             tile_rule=TileRule.EXACT,
             outputs=builder.written(),
             notes=tuple(notes),

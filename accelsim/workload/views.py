@@ -88,7 +88,7 @@ def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
 
 
 def _add_slice(source: Source, begin: tuple[int, ...]) -> Source:
-    return Source(source.producer, (*source.views, Slice(begin)))
+    return Source(source.producer, (*source.views, Slice(begin))) if any(begin) else source
 
 
 def _add_reshape(source: Source, old: tuple[int, ...], new: tuple[int, ...]) -> Source:

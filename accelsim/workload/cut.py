@@ -1,0 +1,267 @@
+"""Cuts operators whose weights do not fit twice into the buffer, so that one part computes while the next one loads.
+
+A convolution is cut along its filters, first between its groups, then inside them; a matrix product along its columns.
+The parts are called ``name[k0:k1]`` and share the input; whatever reads the operator reads the parts joined, for free.
+Keys and values, which another operator or a cache provides, are cut along the context. For scores these are the
+columns. For scores times values the context is the depth: its parts are sums that are not complete, kept at
+:data:`PARTIAL_SUM_BITS` and added by an element-wise operator that takes the name of the product.
+
+Weights count twice because of double buffering. Of an operand that plays the weights, only the block counts that the
+smallest tile needs: one sample, one head. Parameters of vector operators are never cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+from accelsim.errors import WorkloadError
+from accelsim.workload.graph import TileRule, Workload
+from accelsim.workload.operator import Operand, Operator, Source
+from accelsim.workload.operators import Conv2d, Elementwise, MatMul, Move
+from accelsim.workload.tensor import Box, Range, Reshape, Tensor
+from accelsim.workload.views import joined, reshaped, sliced
+
+PARTIAL_SUM_BITS = 32
+"""Bits of an element of a sum that other parts still have to be added to, as wide as accumulators of INT8 products."""
+
+
+def cut_to_fit(workload: Workload, capacity_bytes: int) -> Workload:
+    """The workload with every operator cut into the fewest parts whose weights fit twice into ``capacity_bytes``.
+
+    MACs and weights stay the same. A workload under SoMa's tile rule, or one in which everything fits, is returned
+    itself. A reader that reshapes the output across the cut reads it from ``name.join``, a copy that is paid.
+
+    Raises:
+        WorkloadError: even the smallest part, one filter or column, does not fit twice; or the capacity is below 1.
+    """
+    if workload.tile_rule is TileRule.SOMA:
+        return workload
+    if capacity_bytes < 1:
+        raise WorkloadError(f"a buffer of {capacity_bytes} bytes; expected at least 1")
+    cutter = _Cutter(workload, capacity_bytes)
+    for operator in workload.operators:
+        cutter.add(operator)
+    if not cutter.notes:
+        return workload
+    outputs: list[str] = []
+    for name in workload.outputs:
+        parts = cutter.parts.get(name)
+        outputs.extend([name] if parts is None else [source.producer for source in parts.sources])
+    return replace(
+        workload,
+        operators=tuple(cutter.operators),
+        outputs=tuple(outputs),
+        notes=(*workload.notes, *cutter.notes),
+    )
+
+
+class _Cutter:
+    """The operators so far, and for each that was cut the operand that joins its parts again."""
+
+    def __init__(self, workload: Workload, capacity_bytes: int) -> None:
+        self.capacity_bytes = capacity_bytes
+        self.tensors = {tensor.name: tensor for tensor in workload.inputs}
+        self.operators: list[Operator] = []
+        self.parts: dict[str, Operand] = {}
+        self.notes: list[str] = []
+        self._uncut: dict[str, Operator] = {}
+
+    def add(self, operator: Operator) -> None:
+        """Adds an operator, or its parts."""
+        operator = replace(operator, operands=tuple(self._rewired(operand) for operand in operator.operands))
+        parts = self._parts_of(operator)
+        if len(parts) == 1:
+            self._append(operator)
+            return
+        for part in parts:
+            self._append(part)
+        self.notes.append(
+            f"'{operator.name}' is cut into {len(parts)} parts: its weights of {self._weight_bytes(operator)} bytes "
+            f"do not fit twice into {self.capacity_bytes}"
+        )
+        sources = tuple(Source(part.name) for part in parts)
+        if _cuts_depth(operator):
+            shape = operator.output.shape
+            self._append(
+                Elementwise(
+                    operator.name,
+                    tuple(Operand((source,), shape) for source in sources),
+                    operator.output,
+                    operator.weights,
+                    operations_per_element=len(parts) - 1,
+                )
+            )
+            return
+        axis = 0 if isinstance(operator, Conv2d) else len(operator.output.shape) - 1
+        extents = tuple(part.output.shape[axis] for part in parts)
+        self.parts[operator.name] = Operand(sources, operator.output.shape, axis, extents)
+        self._uncut[operator.name] = operator
+
+    def _append(self, operator: Operator) -> None:
+        self.operators.append(operator)
+        self.tensors[operator.name] = operator.output
+
+    def _weight_bytes(self, operator: Operator) -> int:
+        """Bytes of the weights that a tile of ``operator`` needs at the least."""
+        total = operator.weight_bytes
+        for index, operand in enumerate(operator.operands):
+            if operand.is_weight or (isinstance(operator, MatMul) and index == 1):
+                block = operator.operand_box(index, _smallest_tile(operator))
+                total += sum(self.tensors[name].box_bytes(box) for name, box in operand.source_boxes(block))
+        return total
+
+    def _fits(self, operator: Operator) -> bool:
+        return 2 * self._weight_bytes(operator) <= self.capacity_bytes
+
+    def _parts_of(self, operator: Operator) -> list[Operator]:
+        """The fewest parts of ``operator`` that fit, as equal as can be; itself alone if it fits or cannot be cut."""
+        if not isinstance(operator, Conv2d | MatMul) or self._fits(operator):
+            return [operator]
+        at_least = -(-2 * self._weight_bytes(operator) // self.capacity_bytes)
+        smallest: Operator = operator
+        for ranges in _ways_to_cut(operator, max(at_least, 2)):
+            smallest = _part(operator, *max(ranges, key=lambda span: span[1] - span[0]))
+            if self._fits(smallest):
+                return [_part(operator, begin, end) for begin, end in ranges]
+        raise WorkloadError(
+            f"operator '{operator.name}': the smallest part that it can be cut into, '{smallest.name}', has weights of "
+            f"{self._weight_bytes(smallest)} bytes, which do not fit twice into a buffer of {self.capacity_bytes} "
+            "bytes. Enlarge the buffer."
+        )
+
+    def _rewired(self, operand: Operand) -> Operand:
+        """``operand`` with the parts in the place of every operator that was cut."""
+        if not any(source.producer in self.parts for source in operand.sources):
+            return operand
+        pieces = []
+        for source, extent in zip(operand.sources, operand.extents, strict=True):
+            shape = operand.shape
+            if len(operand.sources) > 1:
+                shape = (*shape[: operand.axis], extent, *shape[operand.axis + 1 :])
+            piece = Operand((source,), shape)
+            if source.producer in self.parts:
+                viewed = _viewed(self.parts[source.producer], source, shape)
+                mixed = viewed is not None and len(viewed.sources) > 1 and viewed.axis != operand.axis
+                if viewed is None or (mixed and len(operand.sources) > 1):
+                    piece = Operand((Source(self._joined(source.producer), source.views),), shape)
+                else:
+                    piece = viewed
+            pieces.append(piece)
+        whole = joined(pieces, operand.axis)
+        assert whole is not None  # every piece is one source, or joined along this axis
+        return replace(whole, is_weight=operand.is_weight)
+
+    def _joined(self, name: str) -> str:
+        """The operator that writes the parts of ``name`` out as one tensor."""
+        join = f"{name}.join"
+        if join not in self.tensors:
+            output = replace(self._uncut[name].output, name=join)
+            self._append(Move(join, (self.parts[name],), output, of="Concat"))
+        return join
+
+
+def _smallest_tile(operator: Operator) -> Box:
+    """One sample, one row and one column of the output; all of the axes that no tiling number cuts."""
+    axes = operator.tile_axes()
+    return ((0, 1), *((0, 1 if axis in axes else size) for axis, size in enumerate(operator.output.shape)))
+
+
+def _cuts_depth(operator: Operator) -> bool:
+    """Whether the depth of a product of two operands is the context, being the longer side of the second."""
+    if not isinstance(operator, MatMul) or len(operator.operands) < 2:
+        return False
+    depth, columns = operator.operands[1].shape[-2:]
+    return depth > columns
+
+
+def _ways_to_cut(operator: Conv2d | MatMul, at_least: int) -> Iterator[list[Range]]:
+    """All ways to cut an operator into ``at_least`` parts or more, as equal as can be, fewest parts first."""
+    if isinstance(operator, MatMul):
+        size = operator.operands[0].shape[-1] if _cuts_depth(operator) else operator.output.shape[-1]
+        yield from (_equal_ranges(size, count) for count in range(min(at_least, size), size + 1))
+        return
+    groups, filters = operator.groups, operator.output.shape[0] // operator.groups
+    for count in range(at_least, groups + 1):
+        yield [(begin * filters, end * filters) for begin, end in _equal_ranges(groups, count)]
+    for count in range(min(max(-(-at_least // groups), 2), filters), filters + 1):
+        inside = _equal_ranges(filters, count)
+        yield [(g * filters + begin, g * filters + end) for g in range(groups) for begin, end in inside]
+
+
+def _equal_ranges(size: int, count: int) -> list[Range]:
+    """``count`` ranges that together are ``size`` long and differ by at most one."""
+    edges = [size * number // count for number in range(count + 1)]
+    return list(pairwise(edges))
+
+
+def _part(operator: Conv2d | MatMul, begin: int, end: int) -> Operator:
+    """The operator cut down to filters, columns or depth ``begin`` to ``end``."""
+    name = f"{operator.name}[{begin}:{end}]"
+    if isinstance(operator, Conv2d):
+        return _conv_part(operator, name, begin, end)
+    left, *others = operator.operands
+    if _cuts_depth(operator):
+        operands = (_along(left, -1, begin, end), _along(others[0], -2, begin, end))
+        return MatMul(name, operands, Tensor(name, operator.output.shape, PARTIAL_SUM_BITS))
+    output = replace(operator.output, name=name, shape=(*operator.output.shape[:-1], end - begin))
+    weights = tuple(_cut_weight(operator, weight, -1, begin, end) for weight in operator.weights)
+    return MatMul(name, (left, *(_along(other, -1, begin, end) for other in others)), output, weights)
+
+
+def _conv_part(operator: Conv2d, name: str, begin: int, end: int) -> Operator:
+    """Some filters of a convolution: whole groups, or a part of one, with the channels that these groups read."""
+    filters = operator.output.shape[0] // operator.groups
+    first, last = begin // filters, (end - 1) // filters + 1
+    operands = []
+    for operand in operator.operands:
+        if operand.is_weight:
+            operands.append(_along(operand, 0, begin, end))
+        else:
+            channels = operand.shape[0] // operator.groups
+            operands.append(_along(operand, 0, first * channels, last * channels))
+    return replace(
+        operator,
+        name=name,
+        operands=tuple(operands),
+        output=replace(operator.output, name=name, shape=(end - begin, *operator.output.shape[1:])),
+        weights=tuple(_cut_weight(operator, weight, 0, begin, end) for weight in operator.weights),
+        groups=last - first,
+    )
+
+
+def _along(operand: Operand, axis: int, begin: int, end: int) -> Operand:
+    """The operand cut down to ``begin`` to ``end`` along one axis."""
+    starts, shape = [0] * len(operand.shape), list(operand.shape)
+    starts[axis], shape[axis] = begin, end - begin
+    return replace(sliced(operand, starts, shape), is_weight=operand.is_weight)
+
+
+def _cut_weight(operator: Operator, weight: Tensor, axis: int, begin: int, end: int) -> Tensor:
+    """The filters or columns ``begin`` to ``end`` of a parameter."""
+    if weight.shape[axis] != operator.output.shape[axis]:
+        raise WorkloadError(
+            f"operator '{operator.name}' has to be cut, but its parameter '{weight.name}' of shape {weight.shape} "
+            f"does not have the {operator.output.shape[axis]} output channels along axis {axis}"
+        )
+    shape = list(weight.shape)
+    shape[axis] = end - begin
+    return replace(weight, name=f"{weight.name}[{begin}:{end}]", shape=tuple(shape))
+
+
+def _viewed(parts: Operand, source: Source, shape: tuple[int, ...]) -> Operand | None:
+    """``parts`` through the views of ``source``, of ``shape`` in the end; None where a reshape crosses the parts."""
+    operand: Operand | None = parts
+    begin = [0] * len(parts.shape)
+    for view in source.views:
+        if isinstance(view, Reshape):
+            assert operand is not None
+            operand = reshaped(sliced(operand, begin, view.from_shape), view.to_shape)
+            if operand is None:
+                return None
+            begin = [0] * len(view.to_shape)
+        else:
+            begin = [low + more for low, more in zip(begin, view.begin, strict=True)]
+    assert operand is not None
+    return sliced(operand, begin, shape)
