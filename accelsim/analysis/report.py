@@ -14,7 +14,7 @@ import numpy as np
 from accelsim.analysis.energy import energy_by_part_pj, energy_pj
 from accelsim.analysis.traffic import traffic
 from accelsim.program.bounds import busy_cycles, lower_bound_cycles
-from accelsim.program.tables import ActivityKind
+from accelsim.program.tables import ActivityKind, Program
 from accelsim.timeline.occupancy import peak_buffer_bytes
 from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
 from accelsim.timeline.table import Timeline
@@ -47,8 +47,10 @@ def summary(timeline: Timeline, per_layer: bool = False) -> dict[str, object]:
     """
     program, provenance = timeline.program, timeline.provenance
     facts, activities, latency = program.facts, program.activities, timeline.latency_cycles
-    clock_hz, bound, moved = facts.get("clock_hz"), lower_bound_cycles(program), traffic(program)
-    macs = facts.get("macs", int(activities.macs.sum()))
+    clock_hz, bound, moved = known(program, "clock_hz"), lower_bound_cycles(program), traffic(program)
+    macs, vector_ops = known(program, "macs"), known(program, "vector_ops")
+    macs = int(activities.macs.sum()) if macs is None else macs
+    vector_ops = int(activities.vector_ops.sum()) if vector_ops is None else vector_ops
     tiles = int((activities.kind == ActivityKind.TILE).sum())
     found: dict[str, object] = {
         "workload": facts.get("workload"),
@@ -57,7 +59,7 @@ def summary(timeline: Timeline, per_layer: bool = False) -> dict[str, object]:
         "seed": provenance.get("seed"),
         "engine": timeline.engine,
         "latency_cycles": latency,
-        "latency_seconds": latency / float(clock_hz) if clock_hz else None,
+        "latency_seconds": latency / clock_hz if clock_hz else None,
         "lower_bound_cycles": bound,
         "gap_percent": 100 * (latency - bound) / bound if bound else None,
         "energy_pj": energy_pj(timeline),
@@ -65,10 +67,10 @@ def summary(timeline: Timeline, per_layer: bool = False) -> dict[str, object]:
         "dram_read_bytes": moved.read_bytes,
         "dram_write_bytes": moved.write_bytes,
         "macs": macs,
-        "vector_ops": facts.get("vector_ops", int(activities.vector_ops.sum())),
+        "vector_ops": vector_ops,
         "utilization": {
-            "mac": _ratio(macs, facts.get("macs_per_cycle"), latency),
-            "with_vector": _ratio(facts.get("ideal_cycles"), 1, latency),
+            "mac": _ratio(macs, known(program, "macs_per_cycle"), latency),
+            "with_vector": _ratio(known(program, "ideal_cycles"), 1, latency),
         },
         "peak_buffer_bytes": peak_buffer_bytes(timeline),
         "cycles_by_cause": cycles_by_cause(timeline),
@@ -93,22 +95,29 @@ def layers(timeline: Timeline) -> list[dict[str, object]]:
     np.add.at(cycles, activities.operator[tile], activities.cycles[tile])
     np.add.at(executed, activities.operator[tile], activities.macs[tile])
     own = program.operator_macs if len(program.operator_macs) else executed
+    macs_per_cycle = known(program, "macs_per_cycle")
     started = timeline.events.activity[tile[timeline.events.activity]]
     return [
         {
             "name": program.operator_names[operator],
             "compute_cycles": int(cycles[operator]),
             "macs": int(own[operator]),
-            "utilization": _ratio(int(own[operator]), program.facts.get("macs_per_cycle"), int(cycles[operator])),
+            "utilization": _ratio(int(own[operator]), macs_per_cycle, int(cycles[operator])),
         }
         for operator in dict.fromkeys(activities.operator[started].tolist())
         if operator >= 0
     ]
 
 
-def _ratio(work: object, per_cycle: object, cycles: int) -> float | None:
+def known(program: Program, fact: str) -> int | float | None:
+    """A number among the program's facts that is not negative; None where there is none."""
+    value = program.facts.get(fact)
+    return value if isinstance(value, int | float) and value >= 0 else None
+
+
+def _ratio(work: float | None, per_cycle: float | None, cycles: int) -> float | None:
     """work / (per_cycle * cycles); 0 for no cycles, None where a number is not known."""
-    if not isinstance(work, int | float) or not isinstance(per_cycle, int | float):
+    if work is None or per_cycle is None:
         return None
     return work / (per_cycle * cycles) if per_cycle and cycles else 0.0
 
@@ -168,8 +177,8 @@ class Report:
     def _key_figures(self) -> list[Row]:
         figures = summary(self.timeline)
         program, latency = self.timeline.program, self.timeline.latency_cycles
-        clock_hz = program.facts.get("clock_hz")
-        time = f"{format_seconds(latency / float(clock_hz))} at {float(clock_hz) / 1e9:g} GHz" if clock_hz else ""
+        clock_hz = known(program, "clock_hz")
+        time = f"{format_seconds(latency / clock_hz)} at {clock_hz / 1e9:g} GHz" if clock_hz else ""
         busy = ", ".join(f"{name} busy {cycles:,}" for name, cycles in busy_cycles(program).items())
         gap = figures["gap_percent"]
         utilization = figures["utilization"]

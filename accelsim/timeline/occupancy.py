@@ -86,7 +86,8 @@ def _cycles_before(at: IntColumn, edges: IntColumn) -> IntColumn:
     """For each edge, the sum over all ``at`` (sorted) of the cycles that have passed since."""
     sums = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(at)])
     count = np.searchsorted(at, edges, side="right")
-    return count * edges - sums[count]
+    passed: IntColumn = count * edges - sums[count]
+    return passed
 
 
 def bytes_in_bins(timeline: Timeline, of_events: npt.NDArray[np.bool_], edges: IntColumn) -> IntColumn:
