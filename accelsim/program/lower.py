@@ -56,7 +56,7 @@ def lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> P
     check_dram(tiling, tensors)
     capacity = accelerator.buffers[BUFFER].capacity_bytes
     check_buffer(tiling, tensors, capacity, BUFFER)
-    costs = tile_costs(tiling, accelerator)
+    costs = work_costs([step.block.work for step in tiling.steps], accelerator)
     moved = [tensor for tensor in tensors if tensor.dram is not None]
     names = _Names.of(workload)
     queues, queue_of = _queues(accelerator)
@@ -91,12 +91,12 @@ def lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> P
     )
 
 
-class TileCosts(NamedTuple):
-    """What each position of a tile sequence costs on an accelerator."""
+class WorkCosts(NamedTuple):
+    """What tiles cost on an accelerator, one row each."""
 
     cycles: IntColumn
     energy_pj: FloatTable
-    """Shape (positions, parts)."""
+    """Shape (tiles, parts)."""
     macs: IntColumn
     vector_ops: IntColumn
     shape: IntColumn
@@ -105,13 +105,13 @@ class TileCosts(NamedTuple):
     """Shape (distinct array tiles, len(SHAPE_COLUMNS))."""
 
 
-def tile_costs(tiling: Tiling, accelerator: Accelerator) -> TileCosts:
-    """Prices every position of ``tiling``; tiles of one shape are priced once."""
-    works: dict[Work, int] = {step.block.work: 0 for step in tiling.steps}
+def work_costs(tiles: Sequence[Work], accelerator: Accelerator) -> WorkCosts:
+    """Prices the work of tiles; equal ones are priced once."""
+    works: dict[Work, int] = dict.fromkeys(tiles, 0)
     array_works = [work for work in works if isinstance(work, ArrayWork)]
     vector_works = [work for work in works if isinstance(work, VectorWork)]
     works.update({work: row for row, work in enumerate((*array_works, *vector_works))})
-    rows = np.array([works[step.block.work] for step in tiling.steps], dtype=np.int64)
+    rows = np.array([works[work] for work in tiles], dtype=np.int64)
     shapes = np.array(array_works, dtype=np.int64).reshape(-1, len(SHAPE_COLUMNS))
     on_array = accelerator.array_cost(TileColumns(*np.ascontiguousarray(shapes.T)))
     operations = np.array([work.operations for work in vector_works], dtype=np.int64)
@@ -121,7 +121,7 @@ def tile_costs(tiling: Tiling, accelerator: Accelerator) -> TileCosts:
     macs = np.array([work.macs for work in array_works] + [0] * len(vector_works), dtype=np.int64)
     vector_ops = np.concatenate([np.zeros(len(array_works), dtype=np.int64), operations])
     shape = np.where(rows < len(array_works), rows, -1)
-    return TileCosts(cycles[rows], energy_pj[rows], macs[rows], vector_ops[rows], shape, shapes)
+    return WorkCosts(cycles[rows], energy_pj[rows], macs[rows], vector_ops[rows], shape, shapes)
 
 
 class _Names(NamedTuple):
@@ -149,7 +149,7 @@ def _queues(accelerator: Accelerator) -> tuple[QueueTable, dict[str, int]]:
 
 
 def _activities(
-    tiling: Tiling, moved: Sequence[LiveTensor], costs: TileCosts, names: _Names, queue_of: dict[str, int]
+    tiling: Tiling, moved: Sequence[LiveTensor], costs: WorkCosts, names: _Names, queue_of: dict[str, int]
 ) -> ActivityTable:
     """Tiles by position, then transfers in DRAM tensor order."""
     tiles, transfers = len(tiling.steps), len(moved)
