@@ -2,8 +2,8 @@
 
 It does what :mod:`accelsim.engine.reference` does, event for event, and looks only at what can have changed: a heap of
 the next ends, the resources that were freed or asked for, and the activities that stand before a buffer. Kernels pass
-the program and the state of the machine as two NamedTuples of columns; a claim that must wait costs one pass over those
-that stand before the buffers, an activity without claims none.
+the whole machine as one NamedTuple of a few wide tables, because the time to compile a kernel grows with the number of
+arrays it is handed, and because what is read together then lies together in memory.
 """
 
 from __future__ import annotations
@@ -12,103 +12,63 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.engine.events import Recorded, event_table
+from accelsim.engine.events import RECORDED, IntTable, event_table
 from accelsim.engine.status import DONE, MORE_EVENTS, STUCK, Stuck, deadlock
 from accelsim.jit import kernel
 from accelsim.program.tables import MAXIMUM_TOTAL, IntColumn, Program
 from accelsim.timeline.table import Cause, EventTable
 
-CAUSE_BUFFER = int(Cause.BUFFER)
-CAUSE_QUEUE = int(Cause.QUEUE)
-CAUSE_RESOURCE = int(Cause.RESOURCE)
+CAUSE_BUFFER, CAUSE_QUEUE, CAUSE_RESOURCE = int(Cause.BUFFER), int(Cause.QUEUE), int(Cause.RESOURCE)
 CAUSE_OF_KIND = np.array((Cause.TILE, Cause.LOAD, Cause.STORE), dtype=np.int64)
 """By :class:`accelsim.program.tables.ActivityKind`."""
 
-# What an activity has done (State.phase).
-ENDED = 1
-FINISHED = 2
-# Whether the head of a queue can start (State.ready); 0 = it does not ask, or it is served.
-LACKS_SPACE = 1
-READY = 2
-# Rows of State.counts.
-NOW, EVENTS, HEAP, STANDING, OPEN, SWEEPS, STALE, LEFT = range(8)
+# Columns of Machine.activities. From the program; NEXT is behind the activity on its queue. Its list of successors is
+# rows [a, FIRST_SUCCESSOR] .. [a + 1, FIRST_SUCCESSOR] of their table, and so on; hence one row more than activities.
+QUEUE, NEXT, CYCLES, BYTES, FIRST_SUCCESSOR, FIRST_CLAIM, FIRST_RELEASE = range(7)
+# What changes. PENDING counts the dependencies unfinished, plus one for the predecessor on the queue; RELEASED_AT is the
+# last cycle at which one was resolved, RELEASE the least cause * (activities + 1) + activity of that cycle, or -1.
+PENDING, ASKED_AT, RELEASED_AT, RELEASE, SERVED, PHASE = range(7, 13)
+HANDED_ON, FINISHED = 1, 2  # PHASE
+
+# Columns of Machine.queues. RANK is the queue's place in queue_of_resource. SHORT is the buffer without room for the
+# head, or for the one that holds it back, or -1; SHORT_BEFORE the same at the end of the cycle before.
+RESOURCE, RANK, HEAD, READY, SHORT, SHORT_BEFORE = range(6)
+
+# Columns of Machine.resources. TURN is the slot, among the queues of the resource, at which the search begins.
+NUMERATOR, DENOMINATOR, LATENCY, GRANT, FIRST_QUEUE, QUEUES, BUSY, TURN, LAST, LAST_EVENT, IS_OPEN = range(11)
+
+# Columns of Machine.buffers. GIVER gave space back last. In sweep number BLOCKED_IN, the asker at place BLOCKED_BY was
+# the first without room.
+CAPACITY, IN_USE, GIVER, BLOCKED_IN, BLOCKED_BY = range(5)
+
+# Columns of Machine.claims (LEFT = releasers that have not finished, -1 without any), successors, heap and events.
+BUFFER, CLAIMED, LEFT, TAKEN = range(4)
+AFTER, AFTER_CAUSE = range(2)
+DUE_AT, DUE = range(2)
+START, END, ACTIVITY, MOVED, CAUSE, CAUSE_ACTIVITY = range(6)
+
+# Rows of Machine.counts.
+NOW, EVENTS, HEAP, STANDING, OPEN, SWEEPS, STALE, UNFINISHED = range(8)
 
 
 class Machine(NamedTuple):
-    """The program as the loop reads it. ``x_of_y`` with ``y_first`` lists the x of each y, one after another."""
+    """The program as the loop reads it, and all that changes while it runs."""
 
-    bytes_numerator: IntColumn
-    bytes_denominator: IntColumn
-    latency: IntColumn
-    grant: IntColumn
-    resource_first: IntColumn
-    queue_of_resource: IntColumn
-    resource: IntColumn
-    """Of each queue."""
-    rank: IntColumn
-    """Place of each queue in ``queue_of_resource``: the order in which ties are broken."""
-    queue: IntColumn
-    """Of each activity, as all columns down to ``claim_of_releaser``."""
-    next: IntColumn
-    """Behind it on its queue, or -1."""
-    dependency_cause: IntColumn
-    cycles: IntColumn
-    bytes: IntColumn
-    successor_first: IntColumn
-    successor: IntColumn
-    claim_first: IntColumn
+    activities: IntTable
+    queues: IntTable
+    resources: IntTable
+    buffers: IntTable
+    claims: IntTable
+    successors: IntTable
     claim_of_taker: IntColumn
-    release_first: IntColumn
     claim_of_releaser: IntColumn
-    claim_buffer: IntColumn
-    claim_bytes: IntColumn
-    capacity: IntColumn
-
-
-class State(NamedTuple):
-    """All that changes while the loop runs."""
-
-    pending: IntColumn
-    """Activities: dependencies unfinished, plus one for the predecessor on the queue."""
-    ask: IntColumn
-    released: IntColumn
-    """Activities: the last cycle at which something it had waited for happened …"""
-    release: IntColumn
-    """… and the least (cause, activity) of that cycle, as cause * activities + activity; -1 = none."""
-    served: IntColumn
-    """Activities: bytes granted."""
-    phase: IntColumn
-    head: IntColumn
-    """Queues, as the next three."""
-    ready: IntColumn
-    short: IntColumn
-    """The buffer without room for the head or for the one that holds it back; -1 = there is room."""
-    short_before: IntColumn
-    """``short`` at the end of the last cycle at which anything happened."""
-    busy: IntColumn
-    """Resources, as the next four."""
-    last_activity: IntColumn
-    last_event: IntColumn
-    turn: IntColumn
-    """The slot at which the search for the next queue starts."""
-    is_open: IntColumn
-    """Stands in ``open``."""
+    queue_of_resource: IntColumn
+    heap: IntTable
+    """Ends and finishes to come, ordered by (cycle, activity)."""
     open: IntColumn
-    """The resources to look at."""
+    """The resources to look at in the next arbitration."""
     standing: IntColumn
     """The queues whose head asks and has claims to take, in the order of asking."""
-    in_use: IntColumn
-    """Buffers, as the next three."""
-    giver: IntColumn
-    blocked_in: IntColumn
-    """The last sweep in which the buffer was blocked …"""
-    blocked_by: IntColumn
-    """… and the place in ``standing`` of the first that had no room."""
-    claim_left: IntColumn
-    """Claims: releasers that have not finished."""
-    claim_taken: IntColumn
-    heap_cycle: IntColumn
-    heap_activity: IntColumn
     counts: IntColumn
 
 
@@ -143,397 +103,391 @@ def chain(queue: IntColumn, queues: int) -> tuple[IntColumn, IntColumn]:
 
 
 @kernel
-def push(s: State, cycle: int, activity: int) -> None:
-    """Add to the heap, ordered by (cycle, activity). An activity stands in it at most once."""
-    child = s.counts[HEAP]
-    s.counts[HEAP] += 1
+def push(m: Machine, cycle: int, activity: int) -> None:
+    """Add to the heap. An activity stands in it at most once."""
+    heap = m.heap
+    child = m.counts[HEAP]
+    m.counts[HEAP] += 1
     while child > 0:
         parent = (child - 1) >> 1
-        if s.heap_cycle[parent] < cycle or (s.heap_cycle[parent] == cycle and s.heap_activity[parent] < activity):
+        if heap[parent, DUE_AT] < cycle or (heap[parent, DUE_AT] == cycle and heap[parent, DUE] < activity):
             break
-        s.heap_cycle[child] = s.heap_cycle[parent]
-        s.heap_activity[child] = s.heap_activity[parent]
+        heap[child, DUE_AT] = heap[parent, DUE_AT]
+        heap[child, DUE] = heap[parent, DUE]
         child = parent
-    s.heap_cycle[child] = cycle
-    s.heap_activity[child] = activity
+    heap[child, DUE_AT] = cycle
+    heap[child, DUE] = activity
 
 
 @kernel
-def pop(s: State) -> int:
+def pop(m: Machine) -> int:
     """Take the least (cycle, activity) out of the heap; returns the activity."""
-    top = s.heap_activity[0]
-    s.counts[HEAP] -= 1
-    size = s.counts[HEAP]
-    cycle, activity = s.heap_cycle[size], s.heap_activity[size]
+    heap = m.heap
+    top = heap[0, DUE]
+    m.counts[HEAP] -= 1
+    size = m.counts[HEAP]
+    cycle, activity = heap[size, DUE_AT], heap[size, DUE]
     parent = 0
     while 2 * parent + 1 < size:
         child = 2 * parent + 1
-        if child + 1 < size and (
-            s.heap_cycle[child + 1] < s.heap_cycle[child]
-            or (s.heap_cycle[child + 1] == s.heap_cycle[child] and s.heap_activity[child + 1] < s.heap_activity[child])
-        ):
-            child += 1
-        if cycle < s.heap_cycle[child] or (cycle == s.heap_cycle[child] and activity < s.heap_activity[child]):
+        if child + 1 < size:
+            left, right = heap[child, DUE_AT], heap[child + 1, DUE_AT]
+            if right < left or (right == left and heap[child + 1, DUE] < heap[child, DUE]):
+                child += 1
+        if cycle < heap[child, DUE_AT] or (cycle == heap[child, DUE_AT] and activity < heap[child, DUE]):
             break
-        s.heap_cycle[parent] = s.heap_cycle[child]
-        s.heap_activity[parent] = s.heap_activity[child]
+        heap[parent, DUE_AT] = heap[child, DUE_AT]
+        heap[parent, DUE] = heap[child, DUE]
         parent = child
-    s.heap_cycle[parent] = cycle
-    s.heap_activity[parent] = activity
+    heap[parent, DUE_AT] = cycle
+    heap[parent, DUE] = activity
     return int(top)
 
 
 @kernel
-def open_resource(s: State, resource: int) -> None:
+def open_resource(m: Machine, resource: int) -> None:
     """Have the next arbitration look at the resource."""
-    if s.is_open[resource] == 0:
-        s.is_open[resource] = 1
-        s.open[s.counts[OPEN]] = resource
-        s.counts[OPEN] += 1
+    if m.resources[resource, IS_OPEN] == 0:
+        m.resources[resource, IS_OPEN] = 1
+        m.open[m.counts[OPEN]] = resource
+        m.counts[OPEN] += 1
 
 
 @kernel
-def ask(m: Machine, s: State, queue: int) -> None:
-    """The head of the queue asks now."""
-    activity = s.head[queue]
-    s.ask[activity] = s.counts[NOW]
-    if m.claim_first[activity] == m.claim_first[activity + 1]:
-        s.ready[queue] = READY
-        open_resource(s, m.resource[queue])
+def claims_left_to_take(m: Machine, activity: int) -> bool:
+    """Whether the activity has claims and has not started."""
+    begun = m.activities[activity, SERVED] > 0
+    return bool(not begun and m.activities[activity, FIRST_CLAIM] < m.activities[activity + 1, FIRST_CLAIM])
+
+
+@kernel
+def ask(m: Machine, queue: int) -> None:
+    """The head of the queue asks now. If it has claims, the next sweep says whether there is room."""
+    activity = m.queues[queue, HEAD]
+    m.activities[activity, ASKED_AT] = m.counts[NOW]
+    if not claims_left_to_take(m, activity):
+        m.queues[queue, READY] = 1
+        open_resource(m, m.queues[queue, RESOURCE])
         return
-    s.ready[queue] = LACKS_SPACE
-    place = s.counts[STANDING]
+    place = m.counts[STANDING]
     while place > 0:
-        other = s.standing[place - 1]
-        if s.ask[s.head[other]] < s.counts[NOW] or m.rank[other] < m.rank[queue]:
+        other = m.standing[place - 1]
+        earlier = m.activities[m.queues[other, HEAD], ASKED_AT] < m.counts[NOW]
+        if earlier or m.queues[other, RANK] < m.queues[queue, RANK]:
             break
-        s.standing[place] = other
+        m.standing[place] = other
         place -= 1
-    s.standing[place] = queue
-    s.counts[STANDING] += 1
-    s.counts[STALE] = 1
+    m.standing[place] = queue
+    m.counts[STANDING] += 1
+    m.counts[STALE] = 1
 
 
 @kernel
-def release(m: Machine, s: State, activity: int, cause: int, by: int) -> None:
+def release(m: Machine, activity: int, cause: int, by: int) -> None:
     """One thing less to wait for: ``by`` has finished or handed on."""
-    key = cause * len(m.queue) + by
-    if s.released[activity] < s.counts[NOW] or key < s.release[activity]:
-        s.release[activity] = key
-    s.released[activity] = s.counts[NOW]
-    s.pending[activity] -= 1
-    if s.pending[activity] == 0:
-        ask(m, s, m.queue[activity])
+    key = cause * len(m.activities) + by
+    if m.activities[activity, RELEASED_AT] < m.counts[NOW] or key < m.activities[activity, RELEASE]:
+        m.activities[activity, RELEASE] = key
+    m.activities[activity, RELEASED_AT] = m.counts[NOW]
+    m.activities[activity, PENDING] -= 1
+    if m.activities[activity, PENDING] == 0:
+        ask(m, m.activities[activity, QUEUE])
 
 
 @kernel
-def finish(m: Machine, s: State, activity: int) -> None:
+def hand_on(m: Machine, activity: int) -> bool:
+    """A tile or grant has ended: its resource is free. Returns whether the activity finishes in this instant, too."""
+    queue = m.activities[activity, QUEUE]
+    resource = m.queues[queue, RESOURCE]
+    m.resources[resource, BUSY] = 0
+    open_resource(m, resource)
+    if m.activities[activity, SERVED] < m.activities[activity, BYTES]:
+        m.queues[queue, READY] = 1
+        return False
+    m.activities[activity, PHASE] = HANDED_ON
+    following = m.activities[activity, NEXT]
+    m.queues[queue, HEAD] = following
+    if following >= 0:
+        release(m, following, CAUSE_QUEUE, activity)
+    if m.resources[resource, LATENCY] == 0:
+        return True
+    push(m, m.counts[NOW] + m.resources[resource, LATENCY], activity)
+    return False
+
+
+@kernel
+def finish(m: Machine, activity: int) -> None:
     """Let the dependents go on and give claims back."""
-    s.phase[activity] = FINISHED
-    s.counts[LEFT] -= 1
-    for row in range(m.successor_first[activity], m.successor_first[activity + 1]):
-        after = m.successor[row]
-        cause = CAUSE_QUEUE if m.next[activity] == after else m.dependency_cause[activity]
-        release(m, s, after, cause, activity)
-    for row in range(m.release_first[activity], m.release_first[activity + 1]):
+    m.activities[activity, PHASE] = FINISHED
+    m.counts[UNFINISHED] -= 1
+    for row in range(m.activities[activity, FIRST_SUCCESSOR], m.activities[activity + 1, FIRST_SUCCESSOR]):
+        release(m, m.successors[row, AFTER], m.successors[row, AFTER_CAUSE], activity)
+    for row in range(m.activities[activity, FIRST_RELEASE], m.activities[activity + 1, FIRST_RELEASE]):
         claim = m.claim_of_releaser[row]
-        s.claim_left[claim] -= 1
-        if s.claim_left[claim] == 0 and s.claim_taken[claim]:
-            buffer = m.claim_buffer[claim]
-            s.in_use[buffer] -= m.claim_bytes[claim]
-            s.giver[buffer] = activity
-            s.counts[STALE] = 1
+        m.claims[claim, LEFT] -= 1
+        if m.claims[claim, LEFT] == 0 and m.claims[claim, TAKEN]:
+            buffer = m.claims[claim, BUFFER]
+            m.buffers[buffer, IN_USE] -= m.claims[claim, CLAIMED]
+            m.buffers[buffer, GIVER] = activity
+            m.counts[STALE] = 1
 
 
 @kernel
-def end(m: Machine, s: State, activity: int) -> None:
-    """What the heap announced: the end of a tile or grant, or the finish of a transfer after the link's latency."""
-    if s.phase[activity] == ENDED:
-        finish(m, s, activity)
-        return
-    queue = m.queue[activity]
-    resource = m.resource[queue]
-    s.busy[resource] = 0
-    open_resource(s, resource)
-    if s.served[activity] < m.bytes[activity]:
-        s.ready[queue] = READY
-        return
-    s.phase[activity] = ENDED
-    s.head[queue] = m.next[activity]
-    if m.next[activity] >= 0:
-        release(m, s, m.next[activity], CAUSE_QUEUE, activity)
-    if m.latency[resource] == 0:
-        finish(m, s, activity)
-    else:
-        push(s, s.counts[NOW] + m.latency[resource], activity)
-
-
-@kernel
-def lacking_buffer(m: Machine, s: State, activity: int) -> int:
+def lacking_buffer(m: Machine, activity: int) -> int:
     """The lowest buffer in which the activity's claims together do not fit, or -1."""
-    first, last = m.claim_first[activity], m.claim_first[activity + 1]
+    first, last = m.activities[activity, FIRST_CLAIM], m.activities[activity + 1, FIRST_CLAIM]
     lacking = -1
     for row in range(first, last):
         claim = m.claim_of_taker[row]
-        s.in_use[m.claim_buffer[claim]] += m.claim_bytes[claim]
+        m.buffers[m.claims[claim, BUFFER], IN_USE] += m.claims[claim, CLAIMED]
     for row in range(first, last):
-        buffer = m.claim_buffer[m.claim_of_taker[row]]
-        if s.in_use[buffer] > m.capacity[buffer] and (lacking < 0 or buffer < lacking):
+        buffer = m.claims[m.claim_of_taker[row], BUFFER]
+        if m.buffers[buffer, IN_USE] > m.buffers[buffer, CAPACITY] and (lacking < 0 or buffer < lacking):
             lacking = buffer
     for row in range(first, last):
         claim = m.claim_of_taker[row]
-        s.in_use[m.claim_buffer[claim]] -= m.claim_bytes[claim]
+        m.buffers[m.claims[claim, BUFFER], IN_USE] -= m.claims[claim, CLAIMED]
     return lacking
 
 
 @kernel
-def sweep(m: Machine, s: State) -> None:
+def sweep(m: Machine) -> None:
     """Go through those that stand before buffers, in the order of asking: who has room, who is held back by whom."""
-    s.counts[STALE] = 0
-    s.counts[SWEEPS] += 1
-    for place in range(s.counts[STANDING]):
-        queue = s.standing[place]
-        activity = s.head[queue]
-        lacking = lacking_buffer(m, s, activity)
+    m.counts[STALE] = 0
+    m.counts[SWEEPS] += 1
+    for place in range(m.counts[STANDING]):
+        queue = m.standing[place]
+        activity = m.queues[queue, HEAD]
+        lacking = lacking_buffer(m, activity)
         holder = place
-        for row in range(m.claim_first[activity], m.claim_first[activity + 1]):
-            buffer = m.claim_buffer[m.claim_of_taker[row]]
-            if s.blocked_in[buffer] == s.counts[SWEEPS]:
-                holder = min(holder, s.blocked_by[buffer])
+        for row in range(m.activities[activity, FIRST_CLAIM], m.activities[activity + 1, FIRST_CLAIM]):
+            buffer = m.claims[m.claim_of_taker[row], BUFFER]
+            if m.buffers[buffer, BLOCKED_IN] == m.counts[SWEEPS]:
+                holder = min(holder, m.buffers[buffer, BLOCKED_BY])
             elif lacking >= 0:
-                s.blocked_in[buffer] = s.counts[SWEEPS]
-                s.blocked_by[buffer] = place
+                m.buffers[buffer, BLOCKED_IN] = m.counts[SWEEPS]
+                m.buffers[buffer, BLOCKED_BY] = place
         if lacking < 0 and holder < place:
-            lacking = s.short[s.standing[holder]]
-        s.short[queue] = lacking
-        s.ready[queue] = LACKS_SPACE if lacking >= 0 else READY
-        if lacking < 0 and s.busy[m.resource[queue]] == 0:
-            open_resource(s, m.resource[queue])
+            lacking = m.queues[m.standing[holder], SHORT]
+        m.queues[queue, SHORT] = lacking
+        m.queues[queue, READY] = 0 if lacking >= 0 else 1
+        if lacking < 0 and m.resources[m.queues[queue, RESOURCE], BUSY] == 0:
+            open_resource(m, m.queues[queue, RESOURCE])
 
 
 @kernel
-def choose(m: Machine, s: State, resource: int) -> int:
-    """The queue that a free resource would serve now, or -1."""
-    first = m.resource_first[resource]
-    count = m.resource_first[resource + 1] - first
-    slot = s.turn[resource]
+def choose(m: Machine, resource: int) -> int:
+    """The queue that the resource would serve now, or -1."""
+    if m.resources[resource, BUSY]:
+        return -1
+    count = m.resources[resource, QUEUES]
+    slot = m.resources[resource, TURN]
     for _ in range(count):
-        queue = m.queue_of_resource[first + slot]
-        if s.ready[queue] == READY:
+        queue = m.queue_of_resource[m.resources[resource, FIRST_QUEUE] + slot]
+        if m.queues[queue, READY]:
             return int(queue)
         slot = slot + 1 if slot + 1 < count else 0
     return -1
 
 
 @kernel
-def take(m: Machine, s: State, queue: int) -> None:
-    """The head takes its claims and stands before the buffers no longer."""
-    activity = s.head[queue]
-    for row in range(m.claim_first[activity], m.claim_first[activity + 1]):
-        claim = m.claim_of_taker[row]
-        if s.claim_left[claim] != 0:  # else all who would give it back have finished already
-            s.in_use[m.claim_buffer[claim]] += m.claim_bytes[claim]
-            s.claim_taken[claim] = 1
-    place = 0
-    while s.standing[place] != queue:
-        place += 1
-    s.counts[STANDING] -= 1
-    for later in range(place, s.counts[STANDING]):
-        s.standing[later] = s.standing[later + 1]
-    s.short_before[queue] = -1
-    s.counts[STALE] = 1
+def next_start(m: Machine) -> int:
+    """The queue to serve now, or -1: of the choices of the free resources the one that asked first.
 
-
-@kernel
-def record(m: Machine, s: State, events: Recorded, queue: int) -> None:
-    """A new event: it starts now, and why not earlier."""
-    activity = s.head[queue]
-    resource = m.resource[queue]
-    cause, by = CAUSE_RESOURCE, s.last_activity[resource]
-    if s.served[activity] == 0:
-        if s.ask[activity] == s.counts[NOW]:
-            key = s.release[activity]
-            cause, by = (0, -1) if key < 0 else (key // len(m.queue), key % len(m.queue))
-        elif s.short_before[queue] >= 0:
-            cause, by = CAUSE_BUFFER, s.giver[s.short_before[queue]]
-    event = s.counts[EVENTS]
-    s.counts[EVENTS] += 1
-    events.start_cycles[event] = s.counts[NOW]
-    events.activity[event] = activity
-    events.bytes[event] = 0
-    events.cause[event] = cause
-    events.cause_activity[event] = by
-    s.last_activity[resource] = activity
-    s.last_event[resource] = event
-
-
-@kernel
-def start(m: Machine, s: State, events: Recorded, queue: int) -> None:
-    """Serve the head of the queue: a tile, or the next grant of a transfer."""
-    activity = s.head[queue]
-    resource = m.resource[queue]
-    served, size = s.served[activity], m.bytes[activity]
-    if served == 0 or s.last_activity[resource] != activity:
-        record(m, s, events, queue)
-    if served == 0 and m.claim_first[activity] < m.claim_first[activity + 1]:
-        take(m, s, queue)
-    cycles = m.cycles[activity]
-    if size > 0:
-        granted = min(m.grant[resource], size - served)
-        numerator, denominator = m.bytes_numerator[resource], m.bytes_denominator[resource]
-        done = (served * denominator + numerator - 1) // numerator
-        cycles = ((served + granted) * denominator + numerator - 1) // numerator - done
-        s.served[activity] = served + granted
-        events.bytes[s.last_event[resource]] += granted
-    s.ready[queue] = 0
-    s.busy[resource] = 1
-    slot = m.rank[queue] - m.resource_first[resource] + 1
-    s.turn[resource] = slot if m.resource_first[resource] + slot < m.resource_first[resource + 1] else 0
-    events.end_cycles[s.last_event[resource]] = s.counts[NOW] + cycles
-    push(s, s.counts[NOW] + cycles, activity)
-
-
-@kernel
-def arbitrate(m: Machine, s: State, events: Recorded) -> None:
-    """Start all that can start now: of the choices of the free resources always the one that asked first.
-
-    A choice without claims changes nothing for the others and starts at once.
+    A choice without claims changes nothing for the others, and goes at once.
     """
-    while True:
-        if s.counts[STALE]:
-            sweep(m, s)
-        best = -1
-        kept = 0
-        for place in range(s.counts[OPEN]):
-            resource = s.open[place]
-            queue = -1 if s.busy[resource] else choose(m, s, resource)
-            activity = s.head[queue] if queue >= 0 else -1
-            if queue >= 0 and s.served[activity] == 0 and m.claim_first[activity] < m.claim_first[activity + 1]:
-                s.open[kept] = resource
-                kept += 1
-                if best < 0 or (s.ask[activity], m.rank[queue]) < (s.ask[s.head[best]], m.rank[best]):
-                    best = queue
-                continue
-            s.is_open[resource] = 0
-            if queue >= 0:
-                start(m, s, events, queue)
-        s.counts[OPEN] = kept
-        if best < 0:
-            return
-        start(m, s, events, best)
+    best, best_asked, best_rank = -1, 0, 0
+    place = 0
+    while place < m.counts[OPEN]:
+        resource = m.open[place]
+        queue = choose(m, resource)
+        if queue >= 0 and claims_left_to_take(m, m.queues[queue, HEAD]):
+            asked, rank = m.activities[m.queues[queue, HEAD], ASKED_AT], m.queues[queue, RANK]
+            if best < 0 or asked < best_asked or (asked == best_asked and rank < best_rank):
+                best, best_asked, best_rank = queue, asked, rank
+            place += 1
+            continue
+        m.counts[OPEN] -= 1
+        m.open[place] = m.open[m.counts[OPEN]]
+        m.resources[resource, IS_OPEN] = 0
+        if queue >= 0:
+            return queue
+    return best
 
 
 @kernel
-def run_loop(m: Machine, s: State, events: Recorded) -> int:
-    """Run until nothing more can happen or ``events`` is full; the state says where to go on. Returns a status."""
+def take(m: Machine, queue: int) -> None:
+    """The head takes its claims and stands before the buffers no longer."""
+    activity = m.queues[queue, HEAD]
+    for row in range(m.activities[activity, FIRST_CLAIM], m.activities[activity + 1, FIRST_CLAIM]):
+        claim = m.claim_of_taker[row]
+        if m.claims[claim, LEFT] != 0:  # else all who would give it back have finished already
+            m.buffers[m.claims[claim, BUFFER], IN_USE] += m.claims[claim, CLAIMED]
+            m.claims[claim, TAKEN] = 1
+    place = 0
+    while m.standing[place] != queue:
+        place += 1
+    m.counts[STANDING] -= 1
+    for later in range(place, m.counts[STANDING]):
+        m.standing[later] = m.standing[later + 1]
+    m.queues[queue, SHORT_BEFORE] = -1
+    m.counts[STALE] = 1
+
+
+@kernel
+def record(m: Machine, events: IntTable, queue: int) -> None:
+    """A new event: it starts now, and why not earlier."""
+    activity = m.queues[queue, HEAD]
+    resource = m.queues[queue, RESOURCE]
+    cause, by = CAUSE_RESOURCE, m.resources[resource, LAST]
+    if m.activities[activity, SERVED] == 0:
+        if m.activities[activity, ASKED_AT] == m.counts[NOW]:
+            key = m.activities[activity, RELEASE]
+            cause, by = (key // len(m.activities), key % len(m.activities)) if key >= 0 else (0, -1)
+        elif m.queues[queue, SHORT_BEFORE] >= 0:
+            cause, by = CAUSE_BUFFER, m.buffers[m.queues[queue, SHORT_BEFORE], GIVER]
+    event = m.counts[EVENTS]
+    m.counts[EVENTS] += 1
+    m.resources[resource, LAST] = activity
+    m.resources[resource, LAST_EVENT] = event
+    events[event, START] = m.counts[NOW]
+    events[event, ACTIVITY] = activity
+    events[event, MOVED] = 0
+    events[event, CAUSE] = cause
+    events[event, CAUSE_ACTIVITY] = by
+
+
+@kernel
+def start(m: Machine, events: IntTable, queue: int) -> None:
+    """Serve the head of the queue: a tile, or the next grant of a transfer."""
+    activity = m.queues[queue, HEAD]
+    resource = m.queues[queue, RESOURCE]
+    served, size = m.activities[activity, SERVED], m.activities[activity, BYTES]
+    if served == 0 or m.resources[resource, LAST] != activity:
+        record(m, events, queue)
+    if claims_left_to_take(m, activity):
+        take(m, queue)
+    event = m.resources[resource, LAST_EVENT]
+    end = m.counts[NOW] + m.activities[activity, CYCLES]
+    if size > 0:
+        numerator, denominator = m.resources[resource, NUMERATOR], m.resources[resource, DENOMINATOR]
+        until = served + min(m.resources[resource, GRANT], size - served)
+        end -= (served * denominator + numerator - 1) // numerator
+        end += (until * denominator + numerator - 1) // numerator
+        m.activities[activity, SERVED] = until
+        events[event, MOVED] += until - served
+    events[event, END] = end
+    m.queues[queue, READY] = 0
+    m.resources[resource, BUSY] = 1
+    slot = m.queues[queue, RANK] - m.resources[resource, FIRST_QUEUE] + 1
+    m.resources[resource, TURN] = slot if slot < m.resources[resource, QUEUES] else 0
+    push(m, end, activity)
+
+
+@kernel
+def run_loop(m: Machine, events: IntTable) -> int:
+    """Run until nothing more can happen or ``events`` is full; the machine knows where to go on. Returns a status."""
     while True:
-        if s.counts[EVENTS] + len(m.latency) > len(events.activity):
+        if m.counts[EVENTS] + len(m.resources) > len(events):
             return MORE_EVENTS
-        arbitrate(m, s, events)
-        if s.counts[HEAP] == 0:
-            return STUCK if s.counts[LEFT] else DONE
-        cycle = s.heap_cycle[0]
-        if cycle > s.counts[NOW]:
-            for place in range(s.counts[STANDING]):
-                queue = s.standing[place]
-                s.short_before[queue] = s.short[queue]
-            s.counts[NOW] = cycle
-        while s.counts[HEAP] and s.heap_cycle[0] == cycle:
-            end(m, s, pop(s))
+        queue = 0
+        while queue >= 0:
+            if m.counts[STALE]:
+                sweep(m)
+            queue = next_start(m)
+            if queue >= 0:
+                start(m, events, queue)
+        if m.counts[HEAP] == 0:
+            return STUCK if m.counts[UNFINISHED] else DONE
+        cycle = m.heap[0, DUE_AT]
+        if cycle > m.counts[NOW]:
+            for place in range(m.counts[STANDING]):
+                standing = m.standing[place]
+                m.queues[standing, SHORT_BEFORE] = m.queues[standing, SHORT]
+            m.counts[NOW] = cycle
+        while m.counts[HEAP] and m.heap[0, DUE_AT] == cycle:
+            activity = pop(m)
+            if m.activities[activity, PHASE] == HANDED_ON or hand_on(m, activity):
+                finish(m, activity)
 
 
 @kernel
-def begin(m: Machine, s: State) -> None:
+def begin(m: Machine) -> None:
     """Cycle 0: the heads of all queues ask, if they depend on nothing."""
-    for queue in range(len(m.resource)):
-        if s.head[queue] >= 0 and s.pending[s.head[queue]] == 0:
-            ask(m, s, queue)
+    for queue in range(len(m.queues)):
+        head = m.queues[queue, HEAD]
+        if head >= 0 and m.activities[head, PENDING] == 0:
+            ask(m, queue)
 
 
-def prepare(program: Program) -> tuple[Machine, State]:
-    """The columns that the loop reads, and the state in which it begins."""
-    resources, queues, activities = program.resources, program.queues, program.activities
-    dependencies, claims, releases = program.dependencies, program.claims, program.releases
-    count, queue_count, resource_count, claim_count = (
-        program.size,
-        len(queues.resource),
-        len(resources.kind),
-        len(claims.bytes),
-    )
-    resource_first, queue_of_resource = group(queues.resource, resource_count)
-    rank = np.empty(queue_count, dtype=np.int64)
-    rank[queue_of_resource] = np.arange(queue_count)
-    head, following = chain(activities.queue, queue_count)
-    successor_first, edges = group(dependencies.before, count)
-    claim_first, claim_of_taker = group(claims.taken_by, count)
-    release_first, released = group(releases.activity, count)
-    whole = (resources.grant_bytes == 0) | (
-        np.diff(resource_first) == 1
-    )  # alone on a link, grants follow without a gap
-    machine = Machine(
-        bytes_numerator=resources.bytes_numerator,
-        bytes_denominator=resources.bytes_denominator,
-        latency=resources.latency_cycles,
-        grant=np.where(whole, MAXIMUM_TOTAL, resources.grant_bytes),
-        resource_first=resource_first,
-        queue_of_resource=queue_of_resource,
-        resource=queues.resource,
-        rank=rank,
-        queue=activities.queue,
-        next=following,
-        dependency_cause=CAUSE_OF_KIND[activities.kind],
-        cycles=activities.cycles,
-        bytes=activities.bytes,
-        successor_first=successor_first,
-        successor=dependencies.after[edges],
-        claim_first=claim_first,
-        claim_of_taker=claim_of_taker,
-        release_first=release_first,
-        claim_of_releaser=releases.claim[released],
-        claim_buffer=claims.buffer,
-        claim_bytes=claims.bytes,
-        capacity=program.buffers.capacity_bytes,
-    )
-    pending = np.bincount(dependencies.after, minlength=count) + np.isin(np.arange(count), head, invert=True)
-    buffer_count = len(machine.capacity)
-    in_use = np.zeros(buffer_count, dtype=np.int64)
+def columns(rows: int, *values: IntColumn | int) -> IntTable:
+    """A table with these columns; a number fills its column."""
+    table = np.empty((rows, len(values)), dtype=np.int64)
+    for column, value in enumerate(values):
+        table[:, column] = value
+    return table
+
+
+def machine(program: Program) -> Machine:
+    """The machine as it stands at cycle 0, before anything asks."""
+    count, queues, resources = program.size, len(program.queues.resource), program.resources
+    first_queue, queue_of_resource = group(program.queues.resource, len(resources.kind))
+    rank = np.empty(queues, dtype=np.int64)
+    rank[queue_of_resource] = np.arange(queues)
+    queue_count = np.diff(first_queue)
+    whole = (resources.grant_bytes == 0) | (queue_count == 1)  # alone on a link, grants follow each other without a gap
+    grant = np.where(whole, MAXIMUM_TOTAL, resources.grant_bytes)
+
+    head, following = chain(program.activities.queue, queues)
+    first_successor, edges = group(program.dependencies.before, count)
+    before, after = program.dependencies.before[edges], program.dependencies.after[edges]
+    cause = np.where(following[before] == after, CAUSE_QUEUE, CAUSE_OF_KIND[program.activities.kind[before]])
+    pending = np.bincount(after, minlength=count)
+    pending[following[following >= 0]] += 1
+
+    claims = program.claims
+    first_claim, claim_of_taker = group(claims.taken_by, count)
+    first_release, release = group(program.releases.activity, count)
+    releasers = np.bincount(program.releases.claim, minlength=len(claims.bytes))
+    in_use = np.zeros(len(program.buffers.capacity_bytes), dtype=np.int64)
     at_once = claims.taken_by < 0
     np.add.at(in_use, claims.buffer[at_once], claims.bytes[at_once])
 
-    def column(length: int, value: int = 0) -> IntColumn:
-        return np.full(length, value, dtype=np.int64)
-
-    releasers = np.bincount(releases.claim, minlength=claim_count)
-    state = State(
-        pending=pending,
-        ask=column(count, -1),
-        released=column(count, -1),
-        release=column(count, -1),
-        served=column(count),
-        phase=column(count),
-        head=head,
-        ready=column(queue_count),
-        short=column(queue_count, -1),
-        short_before=column(queue_count, -1),
-        busy=column(resource_count),
-        last_activity=column(resource_count, -1),
-        last_event=column(resource_count, -1),
-        turn=column(resource_count),
-        is_open=column(resource_count),
-        open=column(resource_count),
-        standing=column(queue_count),
-        in_use=in_use,
-        giver=column(buffer_count, -1),
-        blocked_in=column(buffer_count),
-        blocked_by=column(buffer_count),
-        claim_left=np.where(releasers == 0, -1, releasers),  # -1: never given back
-        claim_taken=at_once.astype(np.int64),
-        heap_cycle=column(count + 1),
-        heap_activity=column(count + 1),
-        counts=column(8),
+    activities = np.empty((count + 1, 13), dtype=np.int64)
+    activities[:count, QUEUE] = program.activities.queue
+    activities[:count, NEXT] = following
+    activities[:count, CYCLES] = program.activities.cycles
+    activities[:count, BYTES] = program.activities.bytes
+    activities[:, FIRST_SUCCESSOR] = first_successor
+    activities[:, FIRST_CLAIM] = first_claim
+    activities[:, FIRST_RELEASE] = first_release
+    activities[:count, PENDING] = pending
+    activities[:, ASKED_AT : RELEASE + 1] = -1
+    activities[:, SERVED : PHASE + 1] = 0
+    counts = np.zeros(8, dtype=np.int64)
+    counts[UNFINISHED] = count
+    rates = (resources.bytes_numerator, resources.bytes_denominator, resources.latency_cycles, grant)
+    return Machine(
+        activities,
+        columns(queues, program.queues.resource, rank, head, 0, -1, -1),
+        columns(len(grant), *rates, first_queue[:-1], queue_count, 0, 0, -1, -1, 0),
+        columns(len(in_use), program.buffers.capacity_bytes, in_use, -1, 0, 0),
+        columns(
+            len(releasers),
+            claims.buffer,
+            claims.bytes,
+            np.where(releasers == 0, -1, releasers),
+            at_once.astype(np.int64),
+        ),
+        columns(len(after), after, cause),
+        claim_of_taker,
+        program.releases.claim[release],
+        queue_of_resource,
+        heap=np.empty((count + 1, 2), dtype=np.int64),
+        open=np.empty(len(grant), dtype=np.int64),
+        standing=np.empty(queues, dtype=np.int64),
+        counts=counts,
     )
-    state.counts[LEFT] = count
-    return machine, state
 
 
 def run(program: Program) -> EventTable:
@@ -542,13 +496,13 @@ def run(program: Program) -> EventTable:
     Raises:
         Deadlock: activities are left and none of them can ever start.
     """
-    machine, state = prepare(program)
-    rows = program.size + len(machine.latency)
-    events = Recorded(*(np.empty(rows, dtype=np.int64) for _ in Recorded._fields))
-    begin(machine, state)
-    while (status := run_loop(machine, state, events)) == MORE_EVENTS:
-        events = Recorded(*(np.concatenate((column, np.empty_like(column))) for column in events))
+    m = machine(program)
+    events = np.empty((program.size + len(m.resources), len(RECORDED)), dtype=np.int64)
+    begin(m)
+    while (status := run_loop(m, events)) == MORE_EVENTS:
+        events = np.concatenate((events, np.empty_like(events)))
+    asked = m.activities[:-1, ASKED_AT]
     if status == STUCK:
-        held = (state.claim_taken == 1) & (state.claim_left != 0)
-        raise deadlock(program, Stuck(int(state.counts[NOW]), state.ask, state.phase == FINISHED, held))
-    return event_table(program, Recorded(*(column[: state.counts[EVENTS]] for column in events)), state.ask)
+        held = (m.claims[:, TAKEN] == 1) & (m.claims[:, LEFT] != 0)
+        raise deadlock(program, Stuck(int(m.counts[NOW]), asked, m.activities[:-1, PHASE] == FINISHED, held))
+    return event_table(program, events[: m.counts[EVENTS]], asked)

@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
+import numpy.typing as npt
 
 from accelsim.program.tables import IntColumn, Program
 from accelsim.timeline.table import EventTable
 
+IntTable = npt.NDArray[np.int64]
+"""Two-dimensional: rows, columns."""
 
-class Recorded(NamedTuple):
-    """What an engine writes down: one row an event, in the order in which the events started."""
-
-    start_cycles: IntColumn
-    end_cycles: IntColumn
-    activity: IntColumn
-    bytes: IntColumn
-    cause: IntColumn
-    cause_activity: IntColumn
+RECORDED = ("start_cycles", "end_cycles", "activity", "bytes", "cause", "cause_activity")
+"""The columns that an engine records, one row an event, in the order in which the events started."""
 
 
-def event_table(program: Program, recorded: Recorded, ask_cycles: IntColumn) -> EventTable:
+def event_table(program: Program, recorded: IntTable, ask_cycles: IntColumn) -> EventTable:
     """The canonical event table: rows by (start, resource, end, activity), equal ones in the order of service.
 
     Args:
         program: the program that ran to its end.
-        recorded: its events.
+        recorded: shape (events, len(RECORDED)).
         ask_cycles: shape (activities,): when each activity asked.
     """
-    queue = program.activities.queue[recorded.activity]
-    resource = program.queues.resource[queue]
-    finish = recorded.end_cycles.copy()
+    resource_of_activity = program.queues.resource[program.activities.queue]
+    start, end, activity = recorded[:, 0], recorded[:, 1], recorded[:, 2]
+    resource = resource_of_activity[activity]
+    recorded = recorded[np.lexsort((activity, end, resource, start))]
+
+    start, end, activity, moved, cause, cause_activity = recorded.T
+    resource = resource_of_activity[activity]
+    finish = end.copy()
     last_event = np.empty(program.size, dtype=np.int64)
-    last_event[recorded.activity] = np.arange(len(finish))  # of equal rows the last one stays
-    finish[last_event] += program.resources.latency_cycles[program.queues.resource[program.activities.queue]]
-    table = EventTable(
-        recorded.start_cycles,
-        recorded.end_cycles,
-        finish,
-        ask_cycles[recorded.activity],
-        resource,
-        queue,
-        recorded.activity,
-        recorded.bytes,
-        recorded.cause,
-        recorded.cause_activity,
-    )
-    order = np.lexsort((table.activity, table.end_cycles, table.resource, table.start_cycles))
-    return EventTable(*(column[order] for column in table))
+    last_event[activity] = np.arange(len(finish))  # of an activity's rows the last one stays
+    finish[last_event] += program.resources.latency_cycles[resource_of_activity]
+    queue = program.activities.queue[activity]
+    asked = ask_cycles[activity]
+    return EventTable(start, end, finish, asked, resource, queue, activity, moved, cause, cause_activity)

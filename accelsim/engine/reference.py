@@ -15,7 +15,7 @@ import numpy as np
 import simpy
 from simpy.events import EventPriority
 
-from accelsim.engine.events import Recorded, event_table
+from accelsim.engine.events import RECORDED, event_table
 from accelsim.engine.status import Stuck, deadlock
 from accelsim.program.tables import ActivityKind, Program
 from accelsim.timeline.table import Cause, EventTable
@@ -366,5 +366,5 @@ def run(program: Program) -> EventTable:
     if not finished.all():
         held = np.array([claim.held for claim in machine.claims], dtype=np.bool_)
         raise deadlock(program, Stuck(machine.cycle, ask_cycles, finished, held))
-    columns = np.array(machine.recorded, dtype=np.int64).reshape(-1, len(Recorded._fields))
-    return event_table(program, Recorded(*columns.T), ask_cycles)
+    recorded = np.array(machine.recorded, dtype=np.int64).reshape(-1, len(RECORDED))
+    return event_table(program, recorded, ask_cycles)

@@ -5,13 +5,14 @@ queues, lead from lower to higher rows. So if nothing runs, the lowest row left,
 
 * A *private* buffer is claimed by one queue only, so claims of rows above h cannot be in it; claims may last until any
   later row has finished, and the capacity is at least what is alive when the rows run one by one. So h fits.
-* A *shared* buffer is claimed by any queue. Its claims either end with the activity that took them, or they last; and the
-  capacity is at least all that last plus the largest need of one activity. So when nothing runs, everybody fits.
+* A *shared* buffer is claimed by any queue. Its claims either end with the activity that took them, or they last; and
+  the capacity is at least all that last plus the largest need of one activity. So when nothing runs, everybody fits.
 * No activity claims from both kinds, so none that waits before a private buffer holds h back in a shared one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -94,7 +95,7 @@ class Draft:
     def program(self) -> Program:
         """Activity n works on operator ``n`` and, if it is a transfer, moves tensor ``n``."""
 
-        def columns(rows: list[tuple[int, ...]], width: int) -> list[np.ndarray]:
+        def columns(rows: Sequence[tuple[int, ...]], width: int) -> list[np.ndarray]:
             return list(np.array(rows, dtype=np.int64).reshape(-1, width).T)
 
         queue, kind, cycles, size = columns(self.activities, 4)
@@ -189,7 +190,7 @@ def add_activities(draft: Draft, source: Dice | Drawn, count: int) -> None:
 
 
 def add_private_buffer(draft: Draft, source: Dice | Drawn, rows: list[int]) -> None:
-    """Claims of one queue's rows, kept for rows up to eight later; room for what one-by-one execution needs, and a bit."""
+    """Claims of one queue's rows, kept for rows up to eight later; room for what one-by-one execution needs."""
     count = len(draft.activities)
     buffer = draft.buffer(0)
     spans = []
