@@ -77,7 +77,7 @@ class LayerList(BaseModel):
     source: str = ""
     """Where the facts come from."""
     external_inputs: tuple[ExternalInput, ...]
-    layers: Annotated[tuple[Layer, ...], Field(min_length=1)]
+    layers: tuple[Layer, ...]
 
 
 def parse(text: str, place: str) -> LayerList:

@@ -137,19 +137,14 @@ def test_batch_and_bits_scale_what_they_should(name: str) -> None:
     ]
 
 
-# Xie et al., ICCV 2019, tables 2 and 3: 583 +- 6.2 M and 4.0 +- 0.09 G multiply-adds, 5.6 +- 0.1 M and 31.9 +- 0.66 M
-# parameters (mean and deviation over random graphs of WS(4, 0.75)); parameters of normalizations are not counted here.
-@pytest.mark.parametrize(
-    ("regime", "macs", "parameters"),
-    [("small", (583e6, 6.2e6), (5.6e6, 0.1e6)), ("regular", (4.0e9, 9e7), (31.9e6, 0.66e6))],
-)
-def test_randwire_has_the_size_of_the_paper(
-    regime: str, macs: tuple[float, float], parameters: tuple[float, float]
-) -> None:
+# Xie et al., ICCV 2019, tables 2 and 3: means over random graphs of WS(4, 0.75), normalizations counted. One graph
+# differs from the next by its nodes without predecessors, which have fewer channels.
+@pytest.mark.parametrize(("regime", "macs", "parameters"), [("small", 583e6, 5.6e6), ("regular", 4.0e9, 31.9e6)])
+def test_randwire_has_the_size_of_the_paper(regime: str, macs: float, parameters: float) -> None:
     networks = [build("randwire.randwire", {"regime": regime, "seed": seed}) for seed in range(8)]
     for network in networks:
-        assert abs(network.macs - macs[0]) <= 3 * macs[1]
-        assert abs(network.weight_bytes - parameters[0]) <= 3 * parameters[1]
+        assert network.macs == pytest.approx(macs, rel=0.04)
+        assert network.weight_bytes == pytest.approx(parameters, rel=0.04)
     assert len({network.digest for network in networks}) == len(networks)
 
 
