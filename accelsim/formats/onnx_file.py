@@ -53,6 +53,7 @@ def load_graph(path: str | Path) -> Graph:
     path = Path(path)
     with _refusing(path):
         model = _parse(path)
+        _check_text(path, model.graph)
         _check_external_data(path, model)
         parameters = _strip_weights(path, model)
         _check(model)
@@ -134,6 +135,17 @@ def _parse(path: Path) -> onnx.ModelProto:
 
         return onnx.inliner.inline_local_functions(model)
     return model
+
+
+def _check_text(path: Path, graph: onnx.GraphProto) -> None:
+    """Refuses names that are not UTF-8, which protobuf hands on as bytes."""
+    for node in graph.node:
+        for text in (node.name, node.op_type, node.domain, *node.input, *node.output):
+            if not isinstance(text, str):
+                raise FormatError(f"{path}: a node has the name {text!r}, which is not UTF-8 text")
+    for value in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
+        if not isinstance(value.name, str):
+            raise FormatError(f"{path}: a value has the name {value.name!r}, which is not UTF-8 text")
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
