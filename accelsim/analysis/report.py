@@ -253,11 +253,11 @@ def section_table(section: Section) -> str:
     """A section as an HTML table; every text is escaped."""
     rows = []
     for row in section.rows:
-        share = ""
+        cells = [f'<th scope="row">{html.escape(row.name)}</th>', f"<td>{html.escape(row.value)}</td>"]
         if row.share is not None:
             bar = f'<span class="bar"><span style="width:{100 * min(row.share, 1):.3f}%"></span></span>'
-            share = f"{100 * row.share:.2f} %</td><td>{bar}"
-        cells = [html.escape(row.name), html.escape(row.value), share, html.escape(row.note)]
-        head, *others = cells if row.share is not None else [cells[0], cells[1], cells[3]]
-        rows.append(f'<tr><th scope="row">{head}</th>' + "".join(f"<td>{cell}</td>" for cell in others) + "</tr>")
+            cells.append(f"<td>{100 * row.share:.2f} %</td><td>{bar}</td>")
+        if any(other.note for other in section.rows):
+            cells.append(f'<td class="note">{html.escape(row.note)}</td>')
+        rows.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table><caption>{html.escape(section.title)}</caption>{''.join(rows)}</table>"

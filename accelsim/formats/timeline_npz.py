@@ -195,7 +195,7 @@ def _array(
             raise ValueError(f"version {version} of NumPy's format is not read")
         shape, fortran_order, found = np.lib.format.read_array_header_1_0(file)
     except (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError) as error:
-        raise FormatError(f"column '{name}' is no NumPy array: {str(error).splitlines()[0][:200]}") from None
+        raise FormatError(f"column '{name}' is no NumPy array: {str(error)[:200]}") from None
     if found.hasobject:
         raise FormatError(f"column '{name}' holds pickled objects, which are never loaded")
     if found != dtype or len(shape) != dimensions or fortran_order:
@@ -203,9 +203,7 @@ def _array(
     start = file.tell()
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(content) - start:
         raise FormatError(f"column '{name}' has {len(content) - start:,} bytes, which do not fill the shape {shape}")
-    values = (
-        np.frombuffer(content, dtype=dtype, offset=start).reshape(shape).copy()
-    )  # aligned, and no longer the file's
+    values = np.frombuffer(content, dtype=dtype, offset=start).reshape(shape).copy()  # the copy is aligned
     values.setflags(write=False)
     return values
 

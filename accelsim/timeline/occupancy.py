@@ -74,10 +74,9 @@ def bin_edges(timeline: Timeline, bins: int) -> IntColumn:
     return steps * whole + steps * rest // bins
 
 
-def busy_cycles_in_bins(timeline: Timeline, of_events: npt.NDArray[np.bool_], edges: IntColumn) -> IntColumn:
-    """Cycles of the chosen events in each bin. Events that overlap in time count each for itself."""
-    events = timeline.events
-    start, end = np.sort(events.start_cycles[of_events]), np.sort(events.end_cycles[of_events])
+def cycles_in_bins(start_cycles: IntColumn, end_cycles: IntColumn, edges: IntColumn) -> IntColumn:
+    """Cycles of the intervals [start, end) in each bin. Intervals that overlap count each for itself."""
+    start, end = np.sort(start_cycles), np.sort(end_cycles)
     busy: IntColumn = np.diff(_cycles_before(start, edges) - _cycles_before(end, edges))
     return busy
 
