@@ -13,9 +13,9 @@ from accelsim.errors import FormatError, UnknownName
 from accelsim.formats import WORKLOAD_READERS
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.template import load_template
-from accelsim.hardware.yaml_tree import read_tree
 from accelsim.units import did_you_mean
 from accelsim.workload.graph import Workload
+from accelsim.yaml_tree import read_tree
 
 _PACKAGE = Path(__file__).parent
 
@@ -55,7 +55,7 @@ def list_accelerators() -> dict[str, str]:
     """Names of the hardware templates and their one-line descriptions."""
     files = files_by_name(data_folder("hw_templates") / "accelerators", ".yaml")
     return {
-        name: str(read_tree(path.read_text(encoding="utf-8"), str(path)).values["description"])
+        name: str(read_tree(path.read_text(encoding="utf-8"), str(path), FormatError).values["description"])
         for name, path in files.items()
     }
 
@@ -128,5 +128,5 @@ def _workload_reader(path: Path) -> Callable[..., Workload]:
 def _description(path: Path) -> str:
     """The line with which a file of the library describes itself."""
     text = path.read_text(encoding="utf-8")
-    content = json.loads(text) if path.suffix == ".json" else read_tree(text, str(path)).values
+    content = json.loads(text) if path.suffix == ".json" else read_tree(text, str(path), FormatError).values
     return str(content["description"])

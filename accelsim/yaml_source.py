@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from accelsim.errors import InputError
 from accelsim.units import did_you_mean
+from accelsim.yaml_tree import Place, read_tree
 
 Location = tuple[int | str, ...]
 """The way to a value: keys and list indices from the top, as pydantic gives it."""
@@ -51,38 +49,26 @@ class YamlSource:
         error: class of the errors raised.
 
     Raises:
-        InputError: of class ``error``; the text is no YAML document, with line and column.
+        InputError: of class ``error``; the text is no YAML mapping, with line and column.
     """
 
     def __init__(self, text: str, name: str, error: type[InputError]) -> None:
         self.name = name
         self._error = error
-        try:
-            self._tree: Any = YAML(typ="rt").load(text)
-            self.data = _plain(self._tree, {})
-        except MarkedYAMLError as problem:
-            mark = problem.problem_mark or problem.context_mark
-            place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-            raise error(f"{place}: not valid YAML: {problem.problem or problem.context}") from None
-        except RecursionError:
-            raise error(f"{name}: nested too deeply") from None
-        except (YAMLError, ValueError, TypeError, NotImplementedError) as problem:
-            raise error(f"{name}: not valid YAML: {str(problem).splitlines()[0]}") from None
+        self._tree = read_tree(text, name, error)
+        self.data = self._tree.values
 
     def place(self, location: Location, *, of_key: bool = False) -> str:
         """``name:line:column`` of a value, or of its key; of the nearest thing around it where it does not exist."""
-        line = column = 0
-        node = self._tree
-        for number, part in enumerate(location):
-            if isinstance(node, CommentedMap) and part in node:
-                last = number == len(location) - 1
-                line, column = node.lc.key(part) if of_key and last else node.lc.value(part)
-            elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
-                line, column = node.lc.item(part)
-            else:  # the tag of a union, or a field that is missing
-                continue
-            node = node[part]
-        return f"{self.name}:{line + 1}:{column + 1}"
+        line, column = self._position(location, of_key=of_key)
+        return f"{self.name}:{line}:{column}"
+
+    def _position(self, location: Location, *, of_key: bool = False) -> Place:
+        path: tuple[str, ...] = ()
+        for part in location:
+            if (*path, str(part)) in self._tree.value_places:  # else the tag of a union, or a field that is missing
+                path = (*path, str(part))
+        return self._tree.key_places[path] if of_key and path else self._tree.value_places[path]
 
     def validate(self, model: type[Model], context: dict[str, Any] | None = None) -> Model:
         """The document as an instance of ``model``.
@@ -90,50 +76,39 @@ class YamlSource:
         Raises:
             InputError: of the class given; one line a mistake: place, field, value found, what was expected.
         """
+        found = [
+            (*second, f"{'.'.join(path)}: stands a second time; first in line {first[0]}")
+            for path, second, first in self._tree.duplicates
+        ]
         try:
-            return model.model_validate(self.data, context=context)
+            instance = model.model_validate(self.data, context=context)
         except ValidationError as problem:
-            lines = [self._line(mistake, model) for mistake in problem.errors(include_url=False)]
-            raise self._error("\n".join(lines)) from None
+            found += [self._mistake(mistake, model) for mistake in problem.errors(include_url=False)]
+        if found:
+            lines = [f"{self.name}:{line}:{column}: {words}" for line, column, words in sorted(found)]
+            raise self._error("\n".join(lines))
+        return instance
 
-    def _line(self, mistake: Any, model: type[BaseModel]) -> str:
+    def _mistake(self, mistake: Any, model: type[BaseModel]) -> tuple[int, int, str]:
+        """Line, column, and what is wrong there."""
         location: Location = mistake["loc"]
         field = ".".join(str(part) for part in location) or "the document"
         if mistake["type"] == "extra_forbidden":
             known = _field_names(model, location[:-1])
-            hint = did_you_mean(str(location[-1]), known) or f" Known: {', '.join(known)}."
-            return f"{self.place(location, of_key=True)}: {field}: unknown key.{hint}"
-        message = str(mistake["msg"]).removeprefix("Value error, ")
+            hint = did_you_mean(str(location[-1]), known) or f"; known are {', '.join(known)}"
+            return (*self._position(location, of_key=True), f"{field}: unknown key{hint}")
         if mistake["type"] == "missing":
-            return f"{self.place(location)}: {field}: missing"
-        return f"{self.place(location)}: {field}: found {_shown(mistake['input'])}; {message[:1].lower()}{message[1:]}"
+            return (*self._position(location), f"{field}: missing")
+        message = str(mistake["msg"]).removeprefix("Value error, ")
+        return (
+            *self._position(location),
+            f"{field}: found {_shown(mistake['input'])}; {message[:1].lower()}{message[1:]}",
+        )
 
 
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _plain(node: Any, seen: dict[int, Any]) -> Any:
-    """The tree without positions and comments; what is aliased stays one object."""
-    if id(node) in seen:
-        return seen[id(node)]
-    if isinstance(node, CommentedMap):
-        mapping: dict[Any, Any] = {}
-        seen[id(node)] = mapping
-        mapping.update((_plain(key, seen), _plain(value, seen)) for key, value in node.items())
-        return mapping
-    if isinstance(node, CommentedSeq):
-        sequence: list[Any] = []
-        seen[id(node)] = sequence
-        sequence.extend(_plain(value, seen) for value in node)
-        return sequence
-    if isinstance(node, bool):
-        return node
-    for scalar in (int, float, str):
-        if isinstance(node, scalar):
-            return scalar(node)
-    return node
 
 
 def _field_names(model: type[BaseModel], location: Location) -> list[str]:

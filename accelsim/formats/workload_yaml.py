@@ -73,7 +73,7 @@ def read_workload_yaml(path: str | Path, **parameters: object) -> Workload:
 def parse_workload_yaml(text: str, place: str, **parameters: object) -> Workload:
     """As :func:`read_workload_yaml`, from the text itself; ``place`` is what messages call it."""
     source = YamlSource(text, place, FormatError)
-    kind = source.data.get("kind") if isinstance(source.data, dict) else None
+    kind = source.data.get("kind")
     if not isinstance(kind, str) or kind not in _MODELS:
         raise FormatError(f"{source.place(('kind',))}: kind: found {kind!r}; expected one of {', '.join(_MODELS)}")
     spec = source.validate(_MODELS[kind])

@@ -23,9 +23,9 @@ from accelsim.hardware.dataflow import DATAFLOWS
 from accelsim.hardware.fields import FieldMistake, Fields, Frequency, Name, Power
 from accelsim.hardware.link import DramFields
 from accelsim.hardware.vector_unit import VectorUnit, VectorUnitFields
-from accelsim.hardware.yaml_tree import Tree, read_scalar, read_tree, with_values
 from accelsim.units import did_you_mean, parse_frequency
 from accelsim.yaml_source import read_text
+from accelsim.yaml_tree import Tree, read_scalar, read_tree, with_values
 
 LARGEST_FILE_BYTES = 1 << 20
 
@@ -58,7 +58,7 @@ def parse_template(text: str, file_name: str = "<template>", overrides: Sequence
     Raises :class:`TemplateError` with all mistakes, each as ``file:line:column: field: found, expected``, and
     :class:`UnknownName` for an override of a field that does not exist.
     """
-    tree = read_tree(text, file_name)
+    tree = read_tree(text, file_name, TemplateError)
     given = _parse_overrides(overrides)
     for path, (value, _) in given.items():
         section: Any = tree.values

@@ -11,7 +11,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, DocumentStartEvent, NodeEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from accelsim.errors import TemplateError
+from accelsim.errors import InputError
 
 Path = tuple[str, ...]
 Place = tuple[int, int]
@@ -31,30 +31,30 @@ class Tree:
     """Keys that stand twice: path, second place, first place."""
 
 
-def read_tree(text: str, file_name: str) -> Tree:
+def read_tree(text: str, file_name: str, mistake: type[InputError]) -> Tree:
     """Reads a text whose top level is a mapping.
 
-    Raises :class:`TemplateError` with file, line and column for broken syntax, for aliases, tags and directives (which
-    templates do not use, and which can make a small text huge), for nesting deeper than :data:`DEEPEST`, and for an
-    empty text or one that is no mapping.
+    Raises ``mistake`` with file, line and column for broken syntax, for aliases, tags and directives (which our files
+    do not use, and which can make a small text huge), for nesting deeper than :data:`DEEPEST`, and for an empty text
+    or one that is no mapping.
     """
     try:
-        _refuse_what_is_not_plain(text, file_name)
+        _refuse_what_is_not_plain(text, file_name, mistake)
         root = YAML(typ="safe", pure=True).compose(io.StringIO(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         words = [part.strip() for part in (error.context, error.problem) if part]
-        raise TemplateError(_at(file_name, place, f"this is not YAML: {', '.join(words)}")) from None
+        raise mistake(_at(file_name, place, f"this is not YAML: {', '.join(words)}")) from None
     except YAMLError as error:
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         reason = getattr(error, "reason", None) or "unreadable"
-        raise TemplateError(_at(file_name, (line, 1), f"this is not YAML: {reason}")) from None
+        raise mistake(_at(file_name, (line, 1), f"this is not YAML: {reason}")) from None
     if root is None:
-        raise TemplateError(f"{file_name}: empty; expected a template that begins with 'name: …'")
+        raise mistake(f"{file_name}: empty; expected a mapping such as 'name: …'")
     if not isinstance(root, MappingNode):
         found = "a list" if isinstance(root, SequenceNode) else f"the value {str(root.value)[:40]!r}"
-        raise TemplateError(_at(file_name, _place(root), f"found {found}; expected a mapping such as 'name: …'"))
+        raise mistake(_at(file_name, _place(root), f"found {found}; expected a mapping such as 'name: …'"))
     tree = Tree({})
     tree.values = _plain(root, (), tree)
     return tree
@@ -85,25 +85,25 @@ def with_values(text: str, values: dict[Path, Any]) -> str:
     return out.getvalue()
 
 
-def _refuse_what_is_not_plain(text: str, file_name: str) -> None:
+def _refuse_what_is_not_plain(text: str, file_name: str, mistake: type[InputError]) -> None:
     depth = documents = 0
     for event in YAML(typ="safe", pure=True).parse(io.StringIO(text)):
         place = (event.start_mark.line + 1, event.start_mark.column + 1)
         if isinstance(event, DocumentStartEvent):
             documents += 1
             if documents > 1:
-                raise TemplateError(_at(file_name, place, "a second document begins; expected one template a file"))
+                raise mistake(_at(file_name, place, "a second document begins; expected one document a file"))
             if event.version or event.tags:
-                raise TemplateError(_at(file_name, place, "directives (%) are not used in templates; remove them"))
+                raise mistake(_at(file_name, place, "directives (%) are not used here; remove them"))
         if isinstance(event, AliasEvent):
-            raise TemplateError(_at(file_name, place, "aliases (*) are not used in templates; write the value out"))
+            raise mistake(_at(file_name, place, "aliases (*) are not used here; write the value out"))
         if isinstance(event, NodeEvent) and event.anchor:
-            raise TemplateError(_at(file_name, place, "anchors (&) are not used in templates; remove it"))
+            raise mistake(_at(file_name, place, "anchors (&) are not used here; remove it"))
         if getattr(event, "tag", None) not in (None, "!"):
-            raise TemplateError(_at(file_name, place, "tags (!) are not used in templates; remove it"))
+            raise mistake(_at(file_name, place, "tags (!) are not used here; remove it"))
         depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
         if depth > DEEPEST:
-            raise TemplateError(_at(file_name, place, f"nested more than {DEEPEST} deep; templates need 4"))
+            raise mistake(_at(file_name, place, f"nested more than {DEEPEST} deep"))
 
 
 def _plain(node: Node, path: Path, tree: Tree) -> Any:
