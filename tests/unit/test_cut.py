@@ -47,7 +47,7 @@ def networks(draw: st.DrawFn) -> Workload:
         view = whole(name, shapes[name])
         if draw(st.booleans()):
             view = joined([view, view], draw(st.integers(0, len(view.shape) - 1))) or view
-        if draw(st.booleans()):
+        for _ in range(draw(st.integers(0, 2))):
             sizes = [draw(st.integers(1, size)) for size in view.shape]
             view = sliced(view, [draw(st.integers(0, s - n)) for s, n in zip(view.shape, sizes, strict=True)], sizes)
         if shape is None:
@@ -140,6 +140,15 @@ def test_names_outputs_and_what_readers_see() -> None:
     alone = cut_to_fit(network(first, inputs={"x": (10,)}), 60)
     assert alone.outputs == ("a[0:3]", "a[3:6]", "a[6:9]")
     assert "'a' is cut into 3 parts" in alone.notes[0]
+
+
+def test_slices_in_a_row_find_their_parts() -> None:
+    """Two of the columns from 2 + 3 on are the last of the second part and the first of the third."""
+    once = sliced(whole("a", (9,)), (2,), (7,))
+    second = dense("b", sliced(once, (3,), (2,)), 2)
+    cut = cut_to_fit(network(dense("a", whole("x", (10,)), 9), second, inputs={"x": (10,)}), 60)
+    reader = cut.operator("b").operands[0]
+    assert list(reader.source_boxes(((0, 1), (0, 2)))) == [("a[3:6]", ((0, 1), (2, 3))), ("a[6:9]", ((0, 1), (0, 1)))]
 
 
 def test_a_reshape_across_the_parts_is_paid_for() -> None:
