@@ -143,7 +143,8 @@ class Conv2dSpec(Spec):
         """Shape (filters, rows, columns)."""
         shape = _image(_only(operands))
         kernel = _pair(self.kernel)
-        filters, weights = self.filters, ()
+        filters = self.filters
+        weights: tuple[Tensor, ...] = ()
         if shape[0] % self.groups:
             raise WorkloadError(f"{self.groups} groups do not divide its {shape[0]} input channels evenly")
         if self.weights_from is not None:
