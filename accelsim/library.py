@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from accelsim.errors import FormatError, UnknownName
@@ -108,6 +109,19 @@ def load_workload(
     if not is_path:
         workload = replace(workload, name=str(name))
     return workload if batch is None else workload.with_batch(batch)
+
+
+def shipped_onnx(name: str) -> Path:
+    """The file of a network that the onnx package carries, by name (``"resnet50"``); onnx is not imported.
+
+    Raises :class:`UnknownName` when there is no such network, or no onnx package.
+    """
+    spec = find_spec("onnx")
+    folder = Path(spec.origin or "").parent if spec else Path()
+    files = {
+        path.stem.removeprefix("light_"): path for path in sorted(folder.glob("backend/test/data/light/light_*.onnx"))
+    }
+    return find(name, "network of the onnx package", files)
 
 
 def _workload_files() -> dict[str, Path]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.errors import FormatError, UnknownName, WorkloadError
-from accelsim.library import load_workload
+from accelsim.library import load_workload, shipped_onnx
 from accelsim.workload.models import RECIPES, build
 from accelsim.workload.models.builder import Builder
 from accelsim.workload.models.randwire import watts_strogatz
@@ -154,3 +154,8 @@ class TestLibrary:
             load_workload("soma.randwire_small", bits=4)
         with pytest.raises(WorkloadError, match="batch is 0"):
             load_workload("soma.resnet50", batch=0)
+
+    def test_networks_of_the_onnx_package(self) -> None:
+        assert load_workload(shipped_onnx("resnet50")).macs > 3e9
+        with pytest.raises(UnknownName, match="did you mean 'vgg19'"):
+            shipped_onnx("vgg16")
