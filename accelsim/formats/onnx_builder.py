@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -114,13 +114,13 @@ class Builder:
 
     def view(self, node: Node, operand: Operand, shape: Shape) -> Operand:
         """``operand`` under another shape: free, unless it is a concatenation that has to be written out first."""
-        return reshaped(operand, shape) or Operand((Source(self.join(node, [operand], operand.shape)),), shape)
-
-    def join(self, node: Node, operands: Sequence[Operand], shape: Shape, weights: Sequence[Tensor] = ()) -> str:
-        """Writes a concatenation out as a tensor of ``shape``; returns the name of the operator that does."""
-        name = self.name(node, ".join")
-        self.operators[name] = Move(name, tuple(operands), self.tensor(name, shape), tuple(weights), of="Concat")
-        return name
+        view = reshaped(operand, shape)
+        if view is None:
+            name = self.name(node, ".join")
+            self.operators[name] = Move(name, (operand,), self.tensor(name, operand.shape), of="Concat")
+            view = reshaped(Operand((Source(name),), operand.shape), shape)
+            assert view is not None  # one tensor can be reshaped at will
+        return view
 
     def transposed(self, node: Node, operand: Operand) -> Operand:
         """A matrix, transposed and written out."""

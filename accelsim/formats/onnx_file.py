@@ -65,7 +65,7 @@ def load_graph(path: str | Path) -> Graph:
             bound = _with_batch_of_one(model, parameters, batch)
             try:
                 one = infer(bound, parameters)
-                _require_shapes(path, one)
+                _require_shapes(path, bound, one)
             except AccelsimError:
                 one = None
             if one is not None and _is_batched(inference, one, batch):
@@ -76,7 +76,7 @@ def load_graph(path: str | Path) -> Graph:
                     f"the leading dimension {batch} of the inputs is part of the sample, since not everything "
                     "computed scales with it"
                 )
-        _require_shapes(path, inference)
+        _require_shapes(path, model, inference)
         dead = inference.dead_nodes
         if dead:
             notes.append(f"{dead} nodes lead to no output of the graph and are left out")
@@ -105,8 +105,11 @@ def _refusing(path: Path) -> Iterator[None]:
     except AccelsimError:
         raise
     except Exception as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise FormatError(f"{path}: not a valid ONNX model: {lines[0]}") from error
+        raise FormatError(f"{path}: not a valid ONNX model: {_one_line(error)}") from error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _parse(path: Path) -> onnx.ModelProto:
@@ -273,7 +276,7 @@ def _with_batch_of_one(model: onnx.ModelProto, parameters: dict[str, Shape], bat
     return bound
 
 
-def _require_shapes(path: Path, inference: Inference) -> None:
+def _require_shapes(path: Path, model: onnx.ModelProto, inference: Inference) -> None:
     """Refuses a graph in which the shape of something computed is not known, or not that of a tensor with elements."""
     for node in inference.live:
         name = node.outputs[0]
@@ -282,7 +285,7 @@ def _require_shapes(path: Path, inference: Inference) -> None:
         if sizes is not None and min(sizes, default=1) >= 1:
             continue
         if shape is None:
-            what = "its shape cannot be inferred"
+            what = f"its shape cannot be inferred{_why_not(model)}"
         elif sizes is not None:
             what = f"its shape {list(shape)} holds no elements"
         else:
@@ -293,6 +296,17 @@ def _require_shapes(path: Path, inference: Inference) -> None:
             f"{', '.join(_text(inference.shapes.get(i)) for i in node.inputs if i)}. "
             "Export the model with fixed shapes; only a leading dimension is bound to 1 here."
         )
+
+
+def _why_not(model: onnx.ModelProto) -> str:
+    """What shape inference complains of when it is asked to be strict."""
+    from onnx import shape_inference
+
+    try:
+        shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    except shape_inference.InferenceError as error:
+        return f": {_one_line(error)}"
+    return ""
 
 
 def _text(shape: OpenShape | None) -> str:

@@ -37,6 +37,8 @@ def _window(builder: Builder, node: Node, kernel: tuple[int, ...]) -> dict[str, 
             for size, step, width, spread in zip(sizes, stride, kernel, dilation, strict=True)
         ]
         padding = tuple(pad // 2 if mode == "SAME_UPPER" else pad - pad // 2 for pad in total)
+    elif mode not in ("NOTSET", "VALID"):
+        raise FormatError(f"attribute 'auto_pad' is {mode!r}; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
     else:
         padding = integers(node, "pads", 2 * count, 0)[:count] if mode != "VALID" else (0,) * count
     before = builder.padding.get(node.inputs[0], (0, 0))[2 - count :]
@@ -82,11 +84,12 @@ def conv(builder: Builder, node: Node) -> None:
     if (
         weight[1] * groups != channels
         or weight[0] != filters
-        or integers(node, "kernel_shape", len(weight) - 2, 0) not in (weight[2:], (0,) * (len(weight) - 2))
+        or tuple(node.attributes.get("kernel_shape", weight[2:])) != weight[2:]
         or (bias is not None and prod(bias) != filters)
     ):
         raise FormatError(
-            f"weights {weight} and bias {bias} in {groups} groups do not turn {channels} channels into {filters}"
+            f"weights {weight} and bias {bias} in {groups} groups, with a kernel of "
+            f"{node.attributes.get('kernel_shape', weight[2:])}, do not turn {channels} channels into {filters}"
         )
     window = _window(builder, node, weight[2:])
     image = _unpadded(builder, node)
