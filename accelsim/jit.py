@@ -22,6 +22,7 @@ PACKAGE = Path(__file__).parent
 IMPORTS = re.compile(r"^\s*from (accelsim(?:\.\w+)*) import|^\s*import (accelsim(?:\.\w+)*)", re.MULTILINE)
 
 numba_settings: Any = numba.config  # its names are made at run time
+jit: Any = numba.njit  # its declared type lacks _nrt
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -70,12 +71,15 @@ CACHE_FOLDER = cache_folder()
 def kernel(function: Function) -> Function:
     """Compile ``function`` at its first call, for the types it is called with, and keep the result on disk.
 
-    Under ``NUMBA_DISABLE_JIT=1`` the function stays plain Python. The interpreter's lock is released while it runs.
+    A kernel makes no arrays (numba refuses to compile one that does): to count references to them would take half the
+    time. The interpreter's lock is released while it runs. Under ``NUMBA_DISABLE_JIT=1`` it stays plain Python.
     """
     before = numba_settings.CACHE_DIR
     numba_settings.CACHE_DIR = str(CACHE_FOLDER or "")  # read while decorating; other users of numba keep their own
     try:
-        compiled: Any = numba.njit(cache=CACHE_FOLDER is not None, nogil=True, error_model="numpy")(function)
+        compiled: Any = jit(
+            cache=CACHE_FOLDER is not None, nogil=True, error_model="numpy", forceinline=True, _nrt=False
+        )(function)
     finally:
         numba_settings.CACHE_DIR = before
     return cast(Function, compiled)

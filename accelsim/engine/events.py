@@ -24,11 +24,14 @@ def event_table(program: Program, recorded: IntTable, ask_cycles: IntColumn) -> 
         ask_cycles: shape (activities,): when each activity asked.
     """
     resource_of_activity = program.queues.resource[program.activities.queue]
-    start, end, activity = recorded[:, 0], recorded[:, 1], recorded[:, 2]
-    resource = resource_of_activity[activity]
-    recorded = recorded[np.lexsort((activity, end, resource, start))]
+    # Starts ascend already; only the rows that start together are sorted, among themselves.
+    same = recorded[1:, 0] == recorded[:-1, 0]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    start, end, activity = recorded[tied, :3].T
+    rows = np.arange(len(recorded))
+    rows[tied] = tied[np.lexsort((activity, end, resource_of_activity[activity], start))]
 
-    start, end, activity, moved, cause, cause_activity = recorded.T
+    start, end, activity, moved, cause, cause_activity = recorded[rows].T
     resource = resource_of_activity[activity]
     finish = end.copy()
     last_event = np.empty(program.size, dtype=np.int64)
