@@ -17,6 +17,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import CounterDescriptor,
 from accelsim.program.tables import IntColumn, ResourceKind
 from accelsim.timeline.columns import event_columns
 from accelsim.timeline.occupancy import bin_edges, buffer_occupancy, bytes_in_bins
+from accelsim.timeline.stalls import cause_events
 from accelsim.timeline.table import Timeline
 
 BANDWIDTH_SAMPLES = 1000
@@ -78,14 +79,8 @@ def counter_track(number: int) -> int:
 
 
 def _arrows_of_causes(timeline: Timeline) -> Iterator[tuple[int, int]]:
-    """From the last event of the cause that had started by then, to each event."""
-    events = timeline.events
-    last = np.full(timeline.program.size, -1).tolist()
-    pairs = zip(events.activity.tolist(), events.cause_activity.tolist(), strict=True)
-    for row, (activity, cause) in enumerate(pairs):
-        last[activity] = row
-        if cause >= 0 and last[cause] >= 0 and cause != activity:
-            yield last[cause], row
+    """To each event from the one that let it start."""
+    return ((source, target) for target, source in enumerate(cause_events(timeline).tolist()) if source >= 0)
 
 
 def _arrows_of_dependencies(timeline: Timeline) -> Iterator[tuple[int, int]]:

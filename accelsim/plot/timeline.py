@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BINS = 1600
+BINS_OF_ALL_LANES = 6400
 BANDWIDTH_BINS = 300
 MOST_LANES = 12
 """Lanes drawn; the rest are counted."""
@@ -68,7 +69,7 @@ def _draw(timeline: Timeline) -> Figure:
     axes += [figure.add_subplot(grid[row], sharex=axes[0]) for row in range(1, len(heights))]
     latency = max(timeline.latency_cycles, 1)
     axes[0].set_xlim(0, latency)
-    edges = bin_edges(timeline, BINS)
+    edges = bin_edges(timeline, min(BINS, BINS_OF_ALL_LANES // max(len(lanes), 1)))
     _draw_operators(axes[0], timeline)
     drawn = _draw_lanes(axes[1], timeline, lanes, edges)
     for axis, link in zip(axes[2:], links, strict=False):

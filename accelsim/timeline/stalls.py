@@ -122,28 +122,39 @@ def cycles_by_operator(timeline: Timeline) -> dict[str, int]:
     return {names[operator]: int(total[operator]) for operator in dict.fromkeys(operators.tolist())}
 
 
+def cause_events(timeline: Timeline) -> IntColumn:
+    """For each event, the row of the event that let it start; -1 where it waited for nothing.
+
+    Of the events of its ``cause_activity`` it is the last one that had ended by then. If none had, the event waited for
+    that activity to start, and step out of the way before a buffer: then it is that activity's first one.
+    """
+    events, count = timeline.events, len(timeline.events.activity)
+    order = np.argsort(events.activity, kind="stable")
+    first = order[np.minimum(np.searchsorted(events.activity[order], events.cause_activity), max(count - 1, 0))]
+    # Sorted together, by activity and time, each question stands behind the events that had ended when it is asked.
+    activity = np.concatenate([events.activity, events.cause_activity])
+    cycle = np.concatenate([events.end_cycles, events.start_cycles])
+    both = np.lexsort((np.arange(2 * count) >= count, cycle, activity))
+    latest = np.maximum.accumulate(np.where(both < count, np.arange(2 * count), -1))
+    found = np.full(count, -1)
+    asked = both >= count
+    found[both[asked] - count] = np.where(latest[asked] >= 0, both[latest[asked]], -1)
+    ended = (found >= 0) & (events.activity[found] == events.cause_activity) if count else found >= 0
+    return np.where(events.cause_activity < 0, -1, np.where(ended, found, first)).astype(np.int64)
+
+
 def critical_path(timeline: Timeline) -> IntColumn:
     """The chain of events that made the run as long as it is: rows of ``timeline.events``, from the first to the last.
 
     Each one started at the instant in which the one before it finished, handed on its queue or its resource, or stepped
     out of the way; the first waited for nothing. To shorten the run, one of these must become shorter.
     """
-    events = timeline.events
-    if not len(events.activity):
+    finish = timeline.events.finish_cycles
+    if not len(finish):
         return np.zeros(0, dtype=np.int64)
-    order = np.argsort(events.activity, kind="stable")
-    first = np.searchsorted(events.activity[order], np.arange(timeline.program.size + 1))
-    # Of those that finish last, the one that was recorded last.
-    row = len(events.activity) - 1 - int(np.argmax(events.finish_cycles[::-1]))
-    path = [row]
-    seen = {row}
-    while (activity := int(events.cause_activity[row])) >= 0:
-        of_activity = order[first[activity] : first[activity + 1]]
-        at = events.start_cycles[row]
-        released = (events.finish_cycles[of_activity] == at) | (events.end_cycles[of_activity] == at)
-        row = int(of_activity[released][-1] if released.any() else of_activity[0])
-        if row in seen:  # cannot happen in a run; a recorded trace may contradict itself
-            break
-        path.append(row)
-        seen.add(row)
-    return np.array(path[::-1], dtype=np.int64)
+    causes = cause_events(timeline).tolist()
+    row = len(finish) - 1 - int(np.argmax(finish[::-1]))  # of those that finish last, the one that started last
+    path = {row: None}
+    while (row := causes[row]) >= 0 and row not in path:  # no run comes back to itself; a forged trace could
+        path[row] = None
+    return np.array(list(path)[::-1], dtype=np.int64)
