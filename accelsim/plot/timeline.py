@@ -32,6 +32,7 @@ MOST_CURVES = 3
 """Links, and buffers, that get a curve."""
 WIDTH_INCHES = 13.0
 LEFT, RIGHT = 0.085, 0.985
+LEGEND_COLUMNS = 7
 STALL_HEIGHT = 0.4
 CAUSES: dict[int, str] = {**{int(cause): name for cause, name in CAUSE_NAMES.items()}, DRAIN: "drain"}
 CHARACTER_POINTS = 4.6
@@ -59,10 +60,10 @@ def _draw(timeline: Timeline) -> Figure:
     buffers = list(range(len(program.buffer_names)))[:MOST_CURVES]
     lanes = list(range(len(program.resource_names)))[:MOST_LANES]
     heights = [0.3, 0.3 * len(lanes) + 0.15, *[1.0] * (len(links) + len(buffers))]
-    figure = Figure(figsize=(WIDTH_INCHES, sum(heights) + 0.16 * len(heights) + 1.58))
+    figure = Figure(figsize=(WIDTH_INCHES, sum(heights) + 0.16 * len(heights) + 1.66))
     inches = figure.get_size_inches()[1]
     grid = figure.add_gridspec(
-        len(heights), 1, height_ratios=heights, left=LEFT, right=RIGHT, top=1 - 0.98 / inches, bottom=0.5 / inches
+        len(heights), 1, height_ratios=heights, left=LEFT, right=RIGHT, top=1 - 1.06 / inches, bottom=0.5 / inches
     )
     grid.update(hspace=0.16 * len(heights) / sum(heights))
     axes = [figure.add_subplot(grid[0])]
@@ -129,7 +130,8 @@ def _draw_heading(figure: Figure, timeline: Timeline, inches: float, drawn: set[
             bbox_to_anchor=(LEFT, 1 - 0.42 / inches),
             borderaxespad=0,
             borderpad=0,
-            ncols=len(handles),
+            ncols=LEGEND_COLUMNS,
+            labelspacing=0.3,
             frameon=False,
             fontsize=8.5,
             handlelength=1.1,
@@ -259,7 +261,7 @@ def _finish_curve(axis: Axes, label: str, limit: float, limit_text: str, peak: f
     axis.axhline(limit, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
     axis.text(0.004, (limit + 0.04 * top) / (1.3 * top), limit_text, size=7.5, transform=axis.transAxes, va="bottom")
     axis.set_ylabel(label, rotation=0, ha="right", va="center", labelpad=8)
-    axis.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 4, 8, 10]))
+    axis.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 4, 5, 10]))
     axis.tick_params(axis="y", labelsize=7.5)
     axis.grid()
     axis.set_axisbelow(True)
