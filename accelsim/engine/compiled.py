@@ -98,7 +98,7 @@ def machine(program: Program) -> Machine:
     rank = np.empty(queues, dtype=np.int64)
     rank[queue_of_resource] = np.arange(queues)
     queue_count = np.diff(first_queue)
-    whole = (resources.grant_bytes == 0) | (queue_count == 1)  # alone on a link, grants follow each other without a gap
+    whole = (resources.grant_bytes == 0) | (queue_count == 1)
     grant = np.where(whole, MAXIMUM_TOTAL, resources.grant_bytes)
 
     head = np.full(queues, -1, dtype=np.int64)

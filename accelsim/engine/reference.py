@@ -327,7 +327,7 @@ class Machine:
         cycles = activity.cycles
         if activity.bytes:
             left = activity.bytes - activity.bytes_served
-            granted = min(resource.grant or left, left)
+            granted = left if len(resource.queues) == 1 else min(resource.grant or left, left)
             cycles = resource.cycles(activity.bytes_served, activity.bytes_served + granted)
             activity.bytes_served += granted
             self.recorded[resource.last_event][3] += granted

@@ -203,7 +203,7 @@ def add_private_buffer(draft: Draft, source: Dice | Drawn, rows: list[int]) -> N
     alive = [sum(size for first, last, size in spans if first <= row and last >= row) for row in range(-1, count)]
     # A claim counts while it is being taken, even if all its keepers have finished.
     taken = [sum(size for first, last, size in spans if first == row > last) for row in range(-1, count)]
-    draft.buffers[buffer] = max(a + t for a, t in zip(alive, taken, strict=True)) + source.integer(0, 8)
+    draft.buffers[buffer] = max(a + t for a, t in zip(alive, taken, strict=True)) + source.integer(0, 3)
 
 
 def add_shared_buffer(draft: Draft, source: Dice | Drawn, rows: list[int]) -> None:
@@ -213,15 +213,15 @@ def add_shared_buffer(draft: Draft, source: Dice | Drawn, rows: list[int]) -> No
     lasting = largest = 0
     for row in rows:
         need = 0
-        for _ in range(source.integer(0, 2)):
+        for _ in range(source.integer(1, 2)):
             size = source.integer(0, 10)
-            last = source.integer(0, 7)
+            last = source.integer(0, 19)
             keepers = (source.integer(0, count - 1),) if last == 0 else () if last == 1 else (row,)
             draft.claim(buffer, size, row, *keepers)
             lasting += size * (last < 2)
             need += size
         largest = max(largest, need)
-    draft.buffers[buffer] = lasting + largest + source.integer(0, 8)
+    draft.buffers[buffer] = lasting + largest + source.integer(0, 3)
 
 
 def legal_program(source: Dice | Drawn, count: int) -> Program:
@@ -230,10 +230,10 @@ def legal_program(source: Dice | Drawn, count: int) -> Program:
     add_activities(draft, source, count)
     shared = [row for row in range(count) if source.integer(0, 2) == 0]
     for queue in range(len(draft.queues)):
-        if source.integer(0, 1):
+        if source.integer(0, 2):
             own = [row for row in range(count) if draft.activities[row][0] == queue and row not in set(shared)]
             add_private_buffer(draft, source, own)
-    for _ in range(source.integer(0, 2)):
+    for _ in range(source.integer(0, 3)):
         add_shared_buffer(draft, source, [row for row in shared if source.integer(0, 3)])
     return draft.program()
 
