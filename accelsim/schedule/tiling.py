@@ -163,6 +163,11 @@ def split_tiling_number(operator: Operator, batch: int, tiles: int, rows: int, c
     """
     batch_parts = gcd(batch, tiles)
     rest = tiles // batch_parts
+    if rest > rows * columns:  # before its divisors are looked for: the number may come from anybody's file
+        raise TilingNumberError(
+            f"tiling number {tiles} cuts '{operator.name}' ({batch} samples of {rows} x {columns}) into "
+            f"{batch_parts} x {rest} parts, more than it has; use a smaller one"
+        )
     ideal = sqrt(rest * columns / rows)
     divisors = [d for d in range(1, rest + 1) if rest % d == 0]
     below = [d for d in divisors if d <= ideal]
