@@ -54,10 +54,18 @@ def looks_like_path(name: str | Path) -> bool:
 
 def list_accelerators() -> dict[str, str]:
     """Names of the hardware templates and their one-line descriptions."""
-    files = files_by_name(data_folder("hw_templates") / "accelerators", ".yaml")
+    return _descriptions(data_folder("hw_templates") / "accelerators")
+
+
+def list_memories() -> dict[str, str]:
+    """Names of the memory technologies and their one-line descriptions; none come with this version."""
+    return _descriptions(data_folder("hw_templates") / "memory")
+
+
+def _descriptions(folder: Path) -> dict[str, str]:
     return {
         name: str(read_tree(path.read_text(encoding="utf-8"), str(path), FormatError).values["description"])
-        for name, path in files.items()
+        for name, path in files_by_name(folder, ".yaml").items()
     }
 
 
