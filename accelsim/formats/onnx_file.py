@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 from accelsim.errors import AccelsimError, FormatError, WorkloadError
-from accelsim.formats.onnx_folding import Array
+from accelsim.formats.onnx_folding import MAXIMUM_ELEMENTS, Array
 from accelsim.formats.onnx_inference import Inference, Node, OpenShape, Shape, closed, infer, is_small
 
 if TYPE_CHECKING:
@@ -23,6 +23,26 @@ MAXIMUM_FILE_BYTES = 2**31 - 1
 """What one protobuf message may hold."""
 UNKNOWN_DOMAIN = "unknown"
 """Domain given to operators that no standard operator set has, so that the ONNX checker lets them pass."""
+SHAPED_BY_INPUTS = frozenset(
+    [
+        "ConstantOfShape",
+        "Expand",
+        "Pad",
+        "Reshape",
+        "Resize",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Unsqueeze",
+        "Upsample",
+    ]
+)
+"""Operators whose inputs after the first (of ConstantOfShape, whose only one) say how its output is shaped."""
+LIST_ARITHMETIC = frozenset(
+    ["Add", "Cast", "Concat", "Div", "Identity", "Max", "Min", "Mul", "Neg", "Squeeze", "Sub", "Unsqueeze", "Where"]
+)
+"""Operators that exporters make such sizes with, element by element."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +76,7 @@ def load_graph(path: str | Path) -> Graph:
         _check_text(path, model.graph)
         _check_external_data(path, model)
         parameters = _strip_weights(path, model)
+        _check_for_inference(path, model.graph)
         _check(model)
         notes: list[str] = []
         batch = _bind_free_batch(path, model, parameters, notes)
@@ -213,6 +234,32 @@ def _strip_weights(path: Path, model: onnx.ModelProto) -> dict[str, Shape]:
     del graph.sparse_initializer[:]
     graph.initializer.extend(kept)
     return parameters
+
+
+def _check_for_inference(path: Path, graph: onnx.GraphProto) -> None:
+    """Refuses what ends shape inference with a crash instead of an error: it takes memory, or trusts a count.
+
+    Lists of sizes, axes or bounds of absurd length; a Split whose number of outputs is not that of its outputs.
+    """
+    lengths = {
+        value.name: prod(max(dim.dim_value, 1) for dim in value.type.tensor_type.shape.dim) for value in graph.input
+    }
+    lists: set[str] = set()
+    for node in reversed(graph.node):
+        where = f"{path}: node '{node.name or next(iter(node.output), '')}' ({node.op_type})"
+        if node.op_type in SHAPED_BY_INPUTS or node.op_type.startswith("Reduce"):
+            lists.update(node.input[0 if node.op_type == "ConstantOfShape" else 1 :])
+        if node.op_type in LIST_ARITHMETIC and not lists.isdisjoint(node.output):
+            lists.update(node.input)
+        for name in node.input:
+            if name in lists and lengths.get(name, 0) > MAXIMUM_ELEMENTS:
+                raise FormatError(
+                    f"{where} takes sizes, axes or bounds from '{name}', which claims {lengths[name]} elements; "
+                    "expected one for each axis"
+                )
+        for attribute in node.attribute:
+            if attribute.name == "num_outputs" and attribute.i != len(node.output):
+                raise FormatError(f"{where} has {len(node.output)} outputs; attribute 'num_outputs' is {attribute.i}")
 
 
 def _check(model: onnx.ModelProto) -> None:

@@ -25,6 +25,8 @@ from accelsim.workload.views import joined, reshaped, sliced
 
 PARTIAL_SUM_BITS = 32
 """Bits of an element of a sum that other parts still have to be added to, as wide as accumulators of INT8 products."""
+MAXIMUM_PARTS = 1 << 14
+"""More parts than this of one operator are a mistake in a size, not a schedule."""
 
 
 def cut_to_fit(workload: Workload, capacity_bytes: int) -> Workload:
@@ -34,7 +36,8 @@ def cut_to_fit(workload: Workload, capacity_bytes: int) -> Workload:
     itself. A reader that reshapes the output across the cut reads it from ``name.join``, a copy that is paid.
 
     Raises:
-        WorkloadError: even the smallest part, one filter or column, does not fit twice; or the capacity is below 1.
+        WorkloadError: even the smallest part, one filter or column, does not fit twice; or too many parts are needed; or the
+            capacity is below 1.
     """
     if workload.tile_rule is TileRule.SOMA:
         return workload
@@ -120,6 +123,12 @@ class _Cutter:
         if not isinstance(operator, Conv2d | MatMul) or self._fits(operator):
             return [operator]
         at_least = -(-2 * self._weight_bytes(operator) // self.capacity_bytes)
+        if at_least > MAXIMUM_PARTS:
+            raise WorkloadError(
+                f"operator '{operator.name}': {self._weight_bytes(operator)} bytes of weights would have to be cut into "
+                f"{at_least} parts to fit twice into a buffer of {self.capacity_bytes} bytes; the most that is "
+                f"accepted is {MAXIMUM_PARTS}. Enlarge the buffer."
+            )
         smallest: Operator = operator
         for ranges in _ways_to_cut(operator, max(at_least, 2)):
             smallest = _part(operator, *max(ranges, key=lambda span: span[1] - span[0]))

@@ -210,3 +210,9 @@ def test_soma_workloads_and_those_that_fit_are_returned_themselves() -> None:
 def test_a_capacity_below_one_byte_is_refused() -> None:
     with pytest.raises(WorkloadError, match="expected at least 1"):
         cut_to_fit(network(dense("a", whole("x", (10,)), 10), inputs={"x": (10,)}), 0)
+
+
+def test_absurdly_many_parts_are_refused() -> None:
+    huge = network(dense("a", whole("x", (1 << 20,)), 1 << 20), inputs={"x": (1 << 20,)})
+    with pytest.raises(WorkloadError, match="would have to be cut into 1048576 parts"):
+        cut_to_fit(huge, 1 << 21)

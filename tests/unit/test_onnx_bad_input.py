@@ -145,6 +145,21 @@ def test_a_free_dimension_is_named_with_the_node_that_it_leaves_open(tmp_path: P
     refused(save(tmp_path, relu), r"\(Relu\).*free dimension 'height'", WorkloadError)
 
 
+@pytest.mark.parametrize("through", ["", "Concat"])
+def test_a_list_of_sizes_that_claims_to_be_endless(tmp_path: Path, through: str) -> None:
+    """Found by mutating files: for each size that is claimed, shape inference takes memory."""
+    nodes = [node("Concat", "sizes sizes", "both", axis=0)] if through else []
+    nodes.append(node("Expand", "x both" if through else "x sizes", "y"))
+    broken = model(nodes, IMAGE, "y", {"sizes": (1 << 31,)})
+    refused(save(tmp_path, broken), "'sizes', which claims 2147483648 elements")
+
+
+def test_a_split_with_more_outputs_than_it_says(tmp_path: Path) -> None:
+    """Found by mutating files: shape inference ends the process."""
+    split = node("Split", "x", "y z", axis=1, num_outputs=1)
+    refused(save(tmp_path, model([split], IMAGE, "y", opset=18)), "has 2 outputs; attribute 'num_outputs' is 1")
+
+
 def test_names_that_are_not_text(tmp_path: Path) -> None:
     """Found by mutating files: protobuf hands names that are not UTF-8 on as bytes."""
     content = good().SerializeToString()
