@@ -59,12 +59,15 @@ class Standstill:
         )
         self.in_use = np.zeros(len(program.buffers.capacity_bytes), dtype=np.int64)
         np.add.at(self.in_use, program.claims.buffer[stuck.held], program.claims.bytes[stuck.held])
+        self.needs = {activity: self.needs_of(activity) for activity in self.askers}
+        self.lacking = {activity: self.lacking_of(activity) for activity in self.askers}
+        self.waits = {activity: self.wait(activity) for activity in self.heads.values()}
 
     def name(self, activity: int) -> str:
         """An activity in words."""
         return activity_name(self.program, activity)
 
-    def needs(self, activity: int) -> dict[int, int]:
+    def needs_of(self, activity: int) -> dict[int, int]:
         """Bytes that the activity claims, by buffer."""
         claims = self.program.claims
         needs: dict[int, int] = {}
@@ -73,10 +76,10 @@ class Standstill:
             needs[buffer] = needs.get(buffer, 0) + int(claims.bytes[claim])
         return needs
 
-    def lacking(self, activity: int) -> int:
+    def lacking_of(self, activity: int) -> int:
         """The lowest buffer without room for the activity, or -1."""
         capacity = self.program.buffers.capacity_bytes
-        return min((b for b, size in self.needs(activity).items() if self.in_use[b] + size > capacity[b]), default=-1)
+        return min((b for b, size in self.needs[activity].items() if self.in_use[b] + size > capacity[b]), default=-1)
 
     def keepers(self, claim: int) -> list[int]:
         """The activities that must still finish before the claim is given back."""
@@ -91,33 +94,33 @@ class Standstill:
             before = dependencies.before[dependencies.after == activity]
             first = int(before[~self.stuck.finished[before]].min())
             return Wait(f"waits for {self.name(first)} to finish", first, -1)
-        buffer = self.lacking(activity)
+        buffer = self.lacking[activity]
         if buffer >= 0:
             need, free = (
-                self.needs(activity)[buffer],
+                self.needs[activity][buffer],
                 int(self.program.buffers.capacity_bytes[buffer] - self.in_use[buffer]),
             )
             held = np.flatnonzero(self.stuck.held & (self.program.claims.buffer == buffer)).tolist()
             keeper = min((keeper for claim in held for keeper in self.keepers(claim)), default=-1)
             name = self.program.buffer_names[buffer]
             return Wait(f"asks for {need:,} bytes of buffer {name!r}, where {free:,} are free", keeper, buffer)
-        mine = self.needs(activity).keys()
+        mine = self.needs[activity].keys()
         ahead = self.askers[: self.askers.index(activity)]
-        holder = next(a for a in ahead if self.lacking(a) >= 0 and mine & self.needs(a).keys())
+        holder = next(a for a in ahead if self.lacking[a] >= 0 and mine & self.needs[a].keys())
         return Wait(f"is held back by {self.name(holder)}, which asked before it", holder, -1)
 
     def queue_lines(self) -> list[str]:
         """For each queue what its head waits for."""
         lines = []
         for queue, head in list(self.heads.items())[:LINES]:
-            lines.append(f"  queue {self.program.queue_names[queue]!r}: {self.name(head)} {self.wait(head).sentence}")
+            lines.append(f"  queue {self.program.queue_names[queue]!r}: {self.name(head)} {self.waits[head].sentence}")
         if len(self.heads) > LINES:
             lines.append(f"  and {len(self.heads) - LINES} more queues that wait")
         return lines
 
     def buffer_lines(self) -> list[str]:
         """For each buffer without room who holds it."""
-        short = sorted({wait.buffer for wait in map(self.wait, self.heads.values())} - {-1})
+        short = sorted({wait.buffer for wait in self.waits.values()} - {-1})
         lines = []
         for buffer in short[:LINES]:
             held = np.flatnonzero(self.stuck.held & (self.program.claims.buffer == buffer))
@@ -148,7 +151,7 @@ class Standstill:
             head = start
             while head >= 0 and head not in path:
                 path.append(head)
-                on = self.wait(head).on
+                on = self.waits[head].on
                 head = -1 if on < 0 else self.heads[int(self.program.activities.queue[on])]
             if head >= 0:
                 return path[path.index(head) :]
@@ -159,7 +162,7 @@ class Standstill:
         steps = []
         circle = self.circle()
         for head in circle:
-            on = self.wait(head).on
+            on = self.waits[head].on
             queue = int(self.program.activities.queue[on])
             behind = f" (behind {self.name(self.heads[queue])} on queue {self.program.queue_names[queue]!r})"
             steps.append(f"{self.name(head)} waits for {self.name(on)}{behind if self.heads[queue] != on else ''}")

@@ -37,6 +37,7 @@ def same_program(one: Program, other: Program) -> bool:
         all(np.array_equal(a, b) for a, b in arrays)
         and np.array_equal(one.energy_pj, other.energy_pj)
         and np.array_equal(one.shapes, other.shapes)
+        and np.array_equal(one.operator_macs, other.operator_macs)
         and all(getattr(one, name) == getattr(other, name) for name in names)
         and one.static_pj_per_cycle == other.static_pj_per_cycle
         and one.facts == other.facts
