@@ -12,7 +12,8 @@ from accelsim.schedule.living import LiveTensor, default_tensors, service_key, u
 from accelsim.schedule.notation import DramTensor, Schedule, TensorKind
 from accelsim.schedule.rules import check_buffer
 from accelsim.schedule.tiling import Block, Tiling, group_tiler, tile
-from accelsim.search.scheduler import Scheduler, SearchResult
+from accelsim.search.objective import Objective
+from accelsim.search.scheduler import Scheduler, SearchResult, Watch
 from accelsim.workload.graph import Workload
 from accelsim.workload.operator import Operator
 
@@ -29,7 +30,12 @@ class Layerwise(Scheduler):
     name: ClassVar[str] = "layerwise"
     text: ClassVar[str] = "every operator its own group, cut to fit, double-buffered; no search"
 
-    def search(self, workload: Workload, accelerator: Accelerator) -> SearchResult:
+    @classmethod
+    def from_options(cls, objective: Objective, seed: int) -> Layerwise:
+        """Neither objective nor seed plays a part."""
+        return cls()
+
+    def search(self, workload: Workload, accelerator: Accelerator, watch: Watch | None = None) -> SearchResult:
         """See :meth:`Scheduler.search`."""
         capacity = accelerator.buffers["global"].capacity_bytes
         numbers = [_smallest_fitting(workload, operator, capacity) for operator in workload.operators]
@@ -63,7 +69,9 @@ def _smallest_fitting(workload: Workload, operator: Operator, capacity_bytes: in
     number: int | None = 1
     least = None
     while number is not None:
-        needed = _double_buffered_bytes(operator, _blocks(workload, operator, number))
+        blocks = blocks_of(workload, operator, number)
+        assert blocks is not None
+        needed = _double_buffered_bytes(operator, blocks)
         if needed <= capacity_bytes:
             return number
         least = needed if least is None else min(least, needed)
@@ -81,19 +89,20 @@ def _double_buffered_bytes(operator: Operator, blocks: list[Block]) -> int:
     return operator.weight_bytes + min(2, len(blocks)) * (inputs + outputs)
 
 
-def _blocks(workload: Workload, operator: Operator, number: int) -> list[Block]:
-    return group_tiler(workload.tile_rule)(workload, [operator], number)[0]
+def blocks_of(workload: Workload, operator: Operator, number: int) -> list[Block] | None:
+    """The tiles of an operator alone in its fused group; None where it cannot be cut into so many."""
+    try:
+        return group_tiler(workload.tile_rule)(workload, [operator], number)[0]
+    except TilingNumberError:
+        return None
 
 
 def _next_number(workload: Workload, operator: Operator, number: int) -> int | None:
     """The next larger power of two that the operator can be cut into, or None."""
     limit = workload.batch * operator.output.elements
     while (number := 2 * number) <= limit:
-        try:
-            _blocks(workload, operator, number)
-        except TilingNumberError:
-            continue
-        return number
+        if blocks_of(workload, operator, number) is not None:
+            return number
     return None
 
 

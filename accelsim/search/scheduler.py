@@ -1,24 +1,64 @@
-"""What every scheduler is, and what it returns."""
+"""What every scheduler is, what it returns, and how one watches it."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.schedule.notation import Schedule
+from accelsim.search.objective import Objective
 from accelsim.workload.graph import Workload
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A schedule and how it was found."""
+    """A schedule, how it was found, and what the search claims of it."""
 
     schedule: Schedule
     scheduler: str
     seed: int | None
     """None where chance plays no part."""
+    latency_cycles: int | None = None
+    """As the search has it; None where it did not ask. A simulation gives the same."""
+    energy_pj: float | None = None
+    lower_bound_cycles: int | None = None
+    """For any schedule of these operators: the least sum of tile cycles, or of unavoidable transfers."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Candidates tried, by stage."""
+
+
+@dataclass
+class Watch:
+    """Tells a search when to stop, and hears of its progress.
+
+    After ``time_limit_seconds``, or when :meth:`stop` was called (from a signal handler, say), a search returns the
+    best that it has found so far; the result then depends on the machine's speed.
+    """
+
+    time_limit_seconds: float | None = None
+    show: Callable[[str, int, float, float], None] | None = None
+    """Called with the stage, the best latency and energy so far, and the gap to the schedule's bound in percent."""
+    began: float = field(default_factory=time.monotonic)
+    stopped: bool = False
+
+    def stop(self) -> None:
+        """Asks the search to return as soon as it can."""
+        self.stopped = True
+
+    def expired(self, share: float = 1.0) -> bool:
+        """Whether the search is to stop, or ``share`` of its time is over."""
+        if self.stopped or self.time_limit_seconds is None:
+            return self.stopped
+        return time.monotonic() - self.began >= share * self.time_limit_seconds
+
+    def best(self, stage: str, latency_cycles: int, energy_pj: float, bound_cycles: int) -> None:
+        """Reports the best so far."""
+        if self.show is not None:
+            self.show(stage, latency_cycles, energy_pj, 100 * (latency_cycles / max(bound_cycles, 1) - 1))
 
 
 class Scheduler(ABC):
@@ -31,8 +71,13 @@ class Scheduler(ABC):
     text: ClassVar[str]
     """One line for ``accelsim list schedulers``."""
 
+    @classmethod
     @abstractmethod
-    def search(self, workload: Workload, accelerator: Accelerator) -> SearchResult:
+    def from_options(cls, objective: Objective, seed: int) -> Scheduler:
+        """The scheduler as the command line asks for it."""
+
+    @abstractmethod
+    def search(self, workload: Workload, accelerator: Accelerator, watch: Watch | None = None) -> SearchResult:
         """Finds a schedule.
 
         Raises:

@@ -1,0 +1,174 @@
+"""A search at work: the kernels with their scratch, and the Python that gives them what they ask for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from accelsim.errors import BufferOverflow, MappingError, TilingNumberError
+from accelsim.hardware.accelerator import Accelerator
+from accelsim.program.lower import work_costs
+from accelsim.schedule.notation import Schedule
+from accelsim.schedule.tiling import group_tiler
+from accelsim.search.anneal_dram import DramParameters, DramState, anneal_dram, dram_state
+from accelsim.search.anneal_fusion import FusionParameters, FusionState, anneal_fusion, fusion_state, price
+from accelsim.search.dram_state import DramProblem, dram_problem
+from accelsim.search.evaluate import Choice, Result, empty_walk, machine_of
+from accelsim.search.list_schedule import empty_lists
+from accelsim.search.network import TileCosts, network_of
+from accelsim.search.objective import Objective
+from accelsim.search.plans import (
+    FULL,
+    LEGAL,
+    MAXIMUM_POSITIONS,
+    MISSING_COST,
+    MISSING_PLAN,
+    TOO_LONG,
+    add_plan,
+    empty_shapes,
+    empty_store,
+)
+from accelsim.search.scheduler import Watch
+from accelsim.workload.graph import Workload
+
+LARGEST_STORE_ROWS = 1 << 23
+"""A store that would grow beyond this is emptied instead."""
+
+
+class Session:
+    """Prices and anneals choices for one workload on one accelerator; keeps all plans and costs it has seen."""
+
+    def __init__(self, workload: Workload, accelerator: Accelerator, objective: Objective, watch: Watch | None) -> None:
+        self.workload = workload
+        self.accelerator = accelerator
+        self.objective = objective
+        self.watch = watch or Watch()
+        self.network = network_of(workload)
+        self.machine = machine_of(accelerator)
+        self.capacity_bytes = accelerator.buffers["global"].capacity_bytes
+        self.costs = TileCosts(workload, accelerator)
+        self.counts = {"fusion": 0, "dram": 0}
+        self._store_rows = 1 << 18
+        self._positions = 1 << 12
+        self._make_room()
+
+    def _make_room(self) -> None:
+        size = self.network.size
+        self.store = empty_store(size, max(1 << 13, self._store_rows >> 4), self._store_rows)
+        self.shapes = empty_shapes(size)
+        self._grow_positions()
+
+    def _grow_positions(self) -> None:
+        reads = int(np.diff(self.network.source_begin).max(initial=0)) + 1
+        self.walk = empty_walk(self.network.size, self._positions)
+        self.lists = empty_lists(self._positions, self._positions * min(reads, 4) + 64 * reads)
+
+    def provide(self, status: int) -> None:
+        """Gives a kernel what it asked for with ``status``."""
+        if status == MISSING_COST:
+            self.costs.fill()
+        elif status == MISSING_PLAN:
+            self._plan()
+        elif status == FULL:
+            self._store_rows = min(2 * self._store_rows, LARGEST_STORE_ROWS)
+            self._make_room()
+        elif status == TOO_LONG:
+            self._positions *= 2
+            self._grow_positions()
+
+    def _plan(self) -> None:
+        """Makes the plan of the wanted group by the tile rule itself."""
+        count, tiles, *rest = self.store.wanted.tolist()
+        numbers = rest[:count]
+        operators = [self.workload.operators[number] for number in numbers]
+        try:
+            if count * tiles > MAXIMUM_POSITIONS:
+                raise TilingNumberError(f"{count * tiles} tiles")
+            blocks = group_tiler(self.workload.tile_rule)(self.workload, operators, tiles)
+            flat = [block for row in zip(*blocks, strict=True) for block in row]
+            costs = work_costs([block.work for block in flat], self.accelerator)
+        except (TilingNumberError, MappingError):
+            add_plan(self.store, np.zeros((0, 4), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), 0.0)
+            return
+        rows, reads = [], []
+        sources = [self._source_names(number) for number in numbers]
+        for index, block in enumerate(flat):
+            place = index % count
+            rows.append((numbers[place], int(costs.cycles[index]), block.output_bytes, block.stored_bytes))
+            read = dict(block.reads)
+            reads.extend(read.get(name, -1) for name in sources[place])
+        counts = np.array([len(names) for names in sources], dtype=np.int64)
+        table = np.array(rows, dtype=np.int64)
+        add_plan(self.store, table, np.array(reads, dtype=np.int64), counts, float(costs.energy_pj.sum()))
+
+    def _source_names(self, number: int) -> list[str]:
+        return list(self.workload.operators[number].producers())
+
+    def price(self, choice: Choice, budget_bytes: int, horizons: tuple[int, int] = (-1, -1)) -> Result | None:
+        """The cost of a choice; None if it is illegal or does not fit."""
+        while True:
+            stores = (self.shapes, self.store, self.costs.table, self.lists)
+            status, found = price(self.network, self.machine, choice, self.walk, stores, (budget_bytes, horizons))
+            if status < MISSING_COST:
+                return found if status == LEGAL else None
+            self.provide(status)
+
+    def cost(self, found: Result) -> float:
+        """The objective of a result."""
+        return self.objective.cost(found.energy_pj, found.latency_cycles)
+
+    def anneal_fusion(self, choice: Choice, parameters: FusionParameters, seed: int, share: float = 1.0) -> FusionState:
+        """Runs the first stage from ``choice``, which must be legal, until its rounds or ``share`` of the time is
+        over."""
+        found = self.price(choice, parameters.budget_bytes, parameters.urgent_positions)
+        if found is None:
+            raise BufferOverflow(f"the start does not fit into {parameters.budget_bytes} bytes")
+        state = fusion_state(choice, self.cost(found), seed)
+        while state.count[0] < parameters.rounds and not self.watch.expired(share):
+            stores = (self.shapes, self.store, self.costs.table, self.lists)
+            self.provide(anneal_fusion(self.network, self.machine, parameters, state, self.walk, stores))
+        self.counts["fusion"] += int(state.count[1])
+        return state
+
+    def anneal_dram(self, problem: DramProblem, rounds: int, seed: int, share: float = 1.0) -> DramState:
+        """Runs the second stage from the problem's own order, until its rounds or ``share`` of the time is over."""
+        state = dram_state(problem, seed)
+        parameters = self.dram_parameters(problem, rounds)
+        while not self.watch.expired(share) and state.count[0] < rounds and state.latency[1] > parameters.bound_cycles:
+            anneal_dram(problem.tensors, parameters, state)
+        self.counts["dram"] += int(state.count[1])
+        return state
+
+    def dram_parameters(self, problem: DramProblem, rounds: int) -> DramParameters:
+        """The second stage's parameters for a problem."""
+        return DramParameters(
+            rounds,
+            problem.energy_pj,
+            self.machine.static_pj_per_cycle,
+            problem.lower_bound_cycles,
+            self.objective.energy_exponent,
+            self.objective.delay_exponent,
+        )
+
+    def dram_problem(self, schedule: Schedule) -> DramProblem:
+        """The second stage's problem for a schedule."""
+        return dram_problem(self.workload, self.accelerator, schedule)
+
+    def schedule(self, choice: Choice) -> Schedule:
+        """A choice as a schedule under double buffering."""
+        order = tuple(self.workload.operators[number].name for number in choice.order.tolist())
+        cuts = tuple(place for place in range(1, len(order)) if choice.cut[place])
+        dram_cuts = tuple(place for place in cuts if choice.cut[place] == 2)
+        numbers = tuple(int(choice.tiles[place]) for place in (0, *cuts))
+        return Schedule(self.workload.name, order, cuts, dram_cuts, numbers)
+
+    def choice(self, schedule: Schedule) -> Choice:
+        """A schedule's order, cuts and tiling numbers as columns."""
+        size = len(schedule.order)
+        cut, tiles = np.zeros(size, dtype=np.int64), np.ones(size, dtype=np.int64)
+        cut[list(schedule.fusion_cuts)] = 1
+        cut[[0, *schedule.dram_cuts]] = 2
+        for (begin, _), number in zip(pairwise((0, *schedule.fusion_cuts, size)), schedule.tiling_numbers, strict=True):
+            tiles[begin] = number
+        return Choice(np.array([self.workload.index[name] for name in schedule.order]), cut, tiles)
