@@ -350,7 +350,7 @@ def _why_not(model: onnx.ModelProto) -> str:
     from onnx import shape_inference
 
     try:
-        shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        shape_inference.infer_shapes(model, strict_mode=True)
     except shape_inference.InferenceError as error:
         return f": {_one_line(error)}"
     return ""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 OpenShape = tuple[int | str | None, ...]
 Shape = tuple[int, ...]
+MAXIMUM_LIST = 1 << 20
+"""Where a vector is longer than this, the onnx package is not asked to propagate values, element by element."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,11 @@ def closed(shape: OpenShape | None) -> Shape | None:
 
 
 def infer(model: onnx.ModelProto, parameters: dict[str, Shape]) -> Inference:
-    """Infers shapes and folds constants, each with the help of the other, until neither finds more."""
+    """Infers shapes and folds constants, each with the help of the other, until neither finds more.
+
+    The values that the onnx package can propagate by itself are asked for last: they are seldom needed, and for a list
+    that claims to be long it takes memory.
+    """
     from onnx import numpy_helper, shape_inference
 
     model = type(model).FromString(model.SerializeToString())
@@ -71,8 +77,9 @@ def infer(model: onnx.ModelProto, parameters: dict[str, Shape]) -> Inference:
     nodes = [_node(proto) for proto in model.graph.node]
     tensors = [{a.name: a.t for a in proto.attribute if a.HasField("t")} for proto in model.graph.node]
     arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    propagates = False
     while True:
-        shapes = _shapes(shape_inference.infer_shapes(model, data_prop=True), parameters)
+        shapes = _shapes(shape_inference.infer_shapes(model, data_prop=propagates), parameters)
         constants = set(parameters)
         fresh = False
         for node, stored in zip(nodes, tensors, strict=True):
@@ -87,8 +94,10 @@ def infer(model: onnx.ModelProto, parameters: dict[str, Shape]) -> Inference:
                 arrays[node.outputs[0]] = array
                 fresh = True
         open_values = any(name and closed(shapes.get(name)) is None for node in nodes for name in node.outputs[:1])
-        if not (fresh and open_values):
+        longest = max((shape[0] for shape in map(closed, shapes.values()) if shape and len(shape) == 1), default=0)
+        if not open_values or (not fresh and (propagates or longest > MAXIMUM_LIST)):
             break
+        propagates = not fresh
         kept = [proto for proto in model.graph.node if proto.output[0] not in arrays]
         done = {tensor.name for tensor in model.graph.initializer}
         del model.graph.node[:]

@@ -36,8 +36,8 @@ def cut_to_fit(workload: Workload, capacity_bytes: int) -> Workload:
     itself. A reader that reshapes the output across the cut reads it from ``name.join``, a copy that is paid.
 
     Raises:
-        WorkloadError: even the smallest part, one filter or column, does not fit twice; or too many parts are needed; or the
-            capacity is below 1.
+        WorkloadError: even the smallest part, one filter or column, does not fit twice; or more than
+            :data:`MAXIMUM_PARTS` parts are needed; or the capacity is below 1.
     """
     if workload.tile_rule is TileRule.SOMA:
         return workload
@@ -125,8 +125,8 @@ class _Cutter:
         at_least = -(-2 * self._weight_bytes(operator) // self.capacity_bytes)
         if at_least > MAXIMUM_PARTS:
             raise WorkloadError(
-                f"operator '{operator.name}': {self._weight_bytes(operator)} bytes of weights would have to be cut into "
-                f"{at_least} parts to fit twice into a buffer of {self.capacity_bytes} bytes; the most that is "
+                f"operator '{operator.name}': its weights of {self._weight_bytes(operator)} bytes would have to be cut "
+                f"into {at_least} parts to fit twice into a buffer of {self.capacity_bytes} bytes; the most that is "
                 f"accepted is {MAXIMUM_PARTS}. Enlarge the buffer."
             )
         smallest: Operator = operator
