@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import gcd, sqrt
+from math import gcd, isqrt, sqrt
 from typing import NamedTuple
 
 from accelsim.errors import TilingNumberError
@@ -163,13 +163,9 @@ def split_tiling_number(operator: Operator, batch: int, tiles: int, rows: int, c
     """
     batch_parts = gcd(batch, tiles)
     rest = tiles // batch_parts
-    if rest > rows * columns:  # before its divisors are looked for: the number may come from anybody's file
-        raise TilingNumberError(
-            f"tiling number {tiles} cuts '{operator.name}' ({batch} samples of {rows} x {columns}) into "
-            f"{batch_parts} x {rest} parts, more than it has; use a smaller one"
-        )
     ideal = sqrt(rest * columns / rows)
-    divisors = [d for d in range(1, rest + 1) if rest % d == 0]
+    small = [d for d in range(1, isqrt(rest) + 1) if rest % d == 0]
+    divisors = small + [rest // d for d in reversed(small) if d * d < rest]
     below = [d for d in divisors if d <= ideal]
     above = [d for d in divisors if d > ideal]
     candidates = ([above[0]] if above else []) + ([below[-1]] if below else [])
