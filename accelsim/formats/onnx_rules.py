@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import NamedTuple
 
 from accelsim.errors import FormatError
 from accelsim.formats.onnx_builder import Builder, axis_of, integers, sample_shape
@@ -25,8 +26,17 @@ from accelsim.workload.operators import (
 Rule = Callable[[Builder, Node], None]
 
 
-def _window(builder: Builder, node: Node, kernel: tuple[int, ...]) -> dict[str, tuple[int, int]]:
-    """Kernel, stride, padding before and dilation of a window over one or two axes, as for two."""
+class _Window(NamedTuple):
+    """A window over rows and columns; ``padding`` is what stands above and left."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+
+
+def _window(builder: Builder, node: Node, kernel: tuple[int, ...]) -> _Window:
+    """The window of a node; one over a single axis has one row."""
     count = len(kernel)
     stride, dilation = integers(node, "strides", count, 1), integers(node, "dilations", count, 1)
     sizes = builder.shape(node.inputs[0])[2:]
@@ -49,12 +59,7 @@ def _window(builder: Builder, node: Node, kernel: tuple[int, ...]) -> dict[str, 
     def two(values: tuple[int, ...], missing: int) -> tuple[int, int]:
         return (missing, values[0]) if count == 1 else (values[0], values[1])
 
-    return {
-        "kernel": two(kernel, 1),
-        "stride": two(stride, 1),
-        "padding": two(padding, 0),
-        "dilation": two(dilation, 1),
-    }
+    return _Window(two(kernel, 1), two(stride, 1), two(padding, 0), two(dilation, 1))
 
 
 def _image(builder: Builder, node: Node, shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -102,8 +107,8 @@ def conv(builder: Builder, node: Node) -> None:
         (builder.operand(node, 0, image),),
         builder.tensor(name, (filters, rows, columns)),
         tuple(weights),
+        *window,
         groups=groups,
-        **window,
     )
     builder.add(node, operator, channel_axis=1 - len(weight))
 
@@ -223,7 +228,7 @@ def pool(builder: Builder, node: Node) -> None:
     window = _window(builder, node, integers(node, "kernel_shape", len(builder.shape(node.inputs[0])) - 2, 0))
     image = _unpadded(builder, node)
     name = builder.name(node)
-    builder.add(node, Pool(name, (builder.operand(node, 0, image),), builder.tensor(name, out), **window))
+    builder.add(node, Pool(name, (builder.operand(node, 0, image),), builder.tensor(name, out), (), *window))
 
 
 def global_pool(builder: Builder, node: Node) -> None:
