@@ -1,13 +1,16 @@
 """Schedulers: from a workload and an accelerator to a schedule. A new one is a file and a line here."""
 
 from accelsim.search.layerwise import Layerwise
-from accelsim.search.scheduler import Scheduler, SearchResult
+from accelsim.search.objective import Objective
+from accelsim.search.scheduler import Scheduler, SearchResult, Watch
+from accelsim.search.soma import SoMa
 
 SCHEDULERS: dict[str, type[Scheduler]] = {
     "layerwise": Layerwise,
+    "soma": SoMa,
 }
 
-BEST = "layerwise"
+BEST = "soma"
 """The scheduler that ``--scheduler best`` stands for."""
 
-__all__ = ["BEST", "SCHEDULERS", "Layerwise", "Scheduler", "SearchResult"]
+__all__ = ["BEST", "SCHEDULERS", "Layerwise", "Objective", "Scheduler", "SearchResult", "SoMa", "Watch"]

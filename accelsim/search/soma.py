@@ -12,7 +12,6 @@ from accelsim.hardware.accelerator import Accelerator
 from accelsim.schedule.notation import Schedule
 from accelsim.search.anneal_fusion import FusionParameters
 from accelsim.search.dram_state import schedule_of
-from accelsim.search.evaluate import Choice
 from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch
 from accelsim.search.session import Session
@@ -47,7 +46,7 @@ class SoMa(Scheduler):
 
     objective: Objective = field(default_factory=Objective)
     seed: int = 0
-    allocator: Literal["paper", "artifact"] = "paper"
+    allocator: Literal["paper", "artifact"] = "artifact"
     fusion_rounds: float = 100.0
     """Times operators, times the root of the batch."""
     dram_rounds: float = 1000.0
@@ -64,8 +63,7 @@ class SoMa(Scheduler):
     def search(self, workload: Workload, accelerator: Accelerator, watch: Watch | None = None) -> SearchResult:
         """See :meth:`Scheduler.search`."""
         session = Session(workload, accelerator, self.objective, watch)
-        start = separate(session, coarse_numbers(session))
-        best = self._pass(session, start, session.capacity_bytes, 0)
+        best = self._pass(session, session.capacity_bytes, 0)
         if best is None:
             raise BufferOverflow(
                 f"no start of '{workload.name}' fits into the {session.capacity_bytes} bytes of the global buffer: with "
@@ -73,9 +71,9 @@ class SoMa(Scheduler):
                 "buffers.global.capacity"
             )
         if self.allocator == "paper":
-            best = self._paper(session, start, best)
+            best = self._paper(session, best)
         elif self.allocator == "artifact":
-            best = self._artifact(session, start, best)
+            best = self._artifact(session, best)
         else:
             raise InputError(f"no buffer allocator '{self.allocator}'; there are paper and artifact")
         return SearchResult(
@@ -88,22 +86,22 @@ class SoMa(Scheduler):
             dict(session.counts),
         )
 
-    def _paper(self, session: Session, start: Choice, best: Found) -> Found:
+    def _paper(self, session: Session, best: Found) -> Found:
         peak, failures, number = best.peak_bytes, 0, 1
         while failures < 2 and number < 10 and not session.watch.expired():
-            found = self._pass(session, start, peak - peak * number // 10, number)
+            found = self._pass(session, peak - peak * number // 10, number)
             better = found is not None and self._cost(found) < self._cost(best)
             failures = 0 if better else failures + 1
             best = found if found is not None and better else best
             number += 1
         return best
 
-    def _artifact(self, session: Session, start: Choice, best: Found) -> Found:
+    def _artifact(self, session: Session, best: Found) -> Found:
         peak = best.peak_bytes
         for number in range(5):
             if session.watch.expired():
                 break
-            found = self._pass(session, start, int(peak * 0.9**number), number + 1)
+            found = self._pass(session, int(peak * 0.9**number), number + 1)
             if found is not None and found.latency_cycles < best.latency_cycles:
                 best = found
         return best
@@ -111,7 +109,7 @@ class SoMa(Scheduler):
     def _cost(self, found: Found) -> float:
         return self.objective.cost(found.energy_pj, found.latency_cycles)
 
-    def _pass(self, session: Session, start: Choice, budget_bytes: int, number: int) -> Found | None:
+    def _pass(self, session: Session, budget_bytes: int, number: int) -> Found | None:
         """Both stages, the first one within a budget; None if the start does not fit into it."""
         size, batch = session.network.size, session.workload.batch
         parameters = FusionParameters(
@@ -120,7 +118,8 @@ class SoMa(Scheduler):
             self.objective.energy_exponent,
             self.objective.delay_exponent,
         )
-        if session.price(start, budget_bytes) is None:
+        start = separate(session, coarse_numbers(session), budget_bytes)
+        if start is None:
             return None
         seeds = np.random.SeedSequence([self.seed, number]).generate_state(2, dtype=np.uint64)
         state = session.anneal_fusion(start, parameters, int(seeds[0]))

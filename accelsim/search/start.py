@@ -51,24 +51,26 @@ def kernel_channel_numbers(session: Session, vector_length: int, lanes: int) -> 
     return numbers
 
 
-def separate(session: Session, numbers: list[int]) -> Choice:
-    """Every operator a layer group by itself.
+def separate(session: Session, numbers: list[int], budget_bytes: int) -> Choice | None:
+    """Every operator a layer group by itself; None if that does not fit into ``budget_bytes``.
 
-    Numbers that do not fit the buffer are doubled until weights and one tile of inputs and output take half of it;
+    Numbers that do not fit are doubled until weights and one tile of inputs and output take half of it;
     where neighbours still do not fit together, until weights and two, four, … such tiles do.
     """
     size = session.network.size
     choice = Choice(np.arange(size), np.full(size, 2), np.array(numbers, dtype=np.int64))
     copies = 1
-    while session.price(choice, session.capacity_bytes) is None and copies <= 8:
+    while session.price(choice, budget_bytes) is None:
+        if copies > 8:
+            return None
         for number in range(size):
-            choice.tiles[number] = _enough_tiles(session, number, int(choice.tiles[number]), copies)
+            choice.tiles[number] = _enough_tiles(session, number, int(choice.tiles[number]), budget_bytes, copies)
         copies *= 2
     return choice
 
 
-def _enough_tiles(session: Session, number: int, tiles: int, copies: int) -> int:
-    """The tiling number, doubled until weights and ``copies`` tiles of inputs and output take half of the buffer."""
+def _enough_tiles(session: Session, number: int, tiles: int, budget_bytes: int, copies: int) -> int:
+    """The tiling number, doubled until weights and ``copies`` tiles of inputs and output take half the budget."""
 
     operator = session.workload.operators[number]
     first = tiles
@@ -77,7 +79,7 @@ def _enough_tiles(session: Session, number: int, tiles: int, copies: int) -> int
         if blocks is None:
             return max(first, tiles // 2)
         needed = max(sum(size for _, size in block.reads) + block.output_bytes for block in blocks)
-        if 2 * (operator.weight_bytes + copies * needed) <= session.capacity_bytes:
+        if 2 * (operator.weight_bytes + copies * needed) <= budget_bytes:
             return tiles
         tiles *= 2
 

@@ -1,0 +1,66 @@
+"""The command line: arguments in, calls out. Every command is imported when it is used, and everything heavy inside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from accelsim import __version__
+from accelsim.errors import AccelsimError
+
+COMMANDS = {
+    "demo": "run",
+    "explain": "run",
+    "export": "show",
+    "list": "show",
+    "run": "run",
+    "schedule": "run",
+}
+"""Command to the module of this package that has it, under its own name."""
+
+
+class _Commands(click.Group):
+    """Finds commands in :data:`COMMANDS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"accelsim.cli.{COMMANDS[cmd_name]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__)
+def cli() -> None:
+    """Cycle-level simulation of machine-learning accelerators."""
+
+
+def main() -> NoReturn:
+    """Entry point. A user's mistake ends with status 2 and a message, a fault of ours with status 1."""
+    try:
+        status = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(status if isinstance(status, int) else 0)
+    except AccelsimError as error:
+        click.echo(f"accelsim: {type(error).__name__}: {error}", err=True)
+        sys.exit(2)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("accelsim: stopped", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has gone, as in `accelsim list … | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except (OSError, MemoryError) as error:
+        click.echo(f"accelsim: {error}", err=True)
+        sys.exit(2)
