@@ -1,4 +1,5 @@
-"""The command line: arguments in, calls out. Every command is imported when it is used, and everything heavy inside it."""
+"""The command line: arguments in, calls out. Every command is imported when it is used, and everything heavy inside
+it."""
 
 from __future__ import annotations
 

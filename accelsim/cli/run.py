@@ -123,7 +123,12 @@ def lower(**what: Any) -> tuple[Program, Schedule, dict[str, Any]]:
 
     workload, accelerator, schedule, facts = find_schedule(**what)
     with common.progress("lowering"):
-        return lower_schedule(workload, accelerator, schedule), schedule, facts
+        program = lower_schedule(workload, accelerator, schedule)
+    if over := program.facts.get("over_capacity_bytes"):
+        click.echo(
+            f"note: this run was given {over} bytes more than the global buffer holds: see docs/model.md", err=True
+        )
+    return program, schedule, facts
 
 
 def find_schedule(

@@ -26,7 +26,7 @@ from accelsim.program.tables import (
     ResourceKind,
     ResourceTable,
 )
-from accelsim.schedule.living import LiveTensor, live_tensors
+from accelsim.schedule.living import LiveTensor, live_tensors, usage_bytes
 from accelsim.schedule.notation import Schedule, TensorKind
 from accelsim.schedule.rules import check_buffer, check_dram, check_layer_fusion
 from accelsim.schedule.tiling import Tiling, tile
@@ -48,14 +48,13 @@ def lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> P
 
     Raises:
         ScheduleError: the schedule breaks a rule of the notation.
-        BufferOverflow: more is alive at some position than the buffer holds.
+        BufferOverflow: more is alive at some position than the buffer holds (but see :func:`_capacity`).
     """
     check_layer_fusion(workload, schedule)
     tiling = tile(workload, schedule)
     tensors = live_tensors(tiling)
     check_dram(tiling, tensors)
-    capacity = accelerator.buffers[BUFFER].capacity_bytes
-    check_buffer(tiling, tensors, capacity, BUFFER)
+    capacity, over = _capacity(tiling, tensors, accelerator)
     costs = work_costs([step.block.work for step in tiling.steps], accelerator)
     moved = [tensor for tensor in tensors if tensor.dram is not None]
     names = _Names.of(workload)
@@ -87,8 +86,26 @@ def lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> P
         part_names=accelerator.part_names,
         static_pj_per_cycle=accelerator.static_pj_per_cycle,
         operator_macs=np.array([_own_macs(workload, number) for number in range(len(workload.operators))]),
-        facts=_facts(workload, accelerator),
+        facts=_facts(workload, accelerator) | ({"over_capacity_bytes": over} if over else {}),
     )
+
+
+def _capacity(tiling: Tiling, tensors: Sequence[LiveTensor], accelerator: Accelerator) -> tuple[int, int]:
+    """The buffer's bytes, and how many more the program is given.
+
+    Two kinds of programs measure the array and not the buffer: that of a single tile, where nothing is left to
+    schedule, and those of machines that count every operator as one tile. They run with the room that they need, and
+    say so.
+
+    Raises:
+        BufferOverflow: any other program needs more than the buffer holds.
+    """
+    capacity = accelerator.buffers[BUFFER].capacity_bytes
+    if len(tiling.steps) > 1 and not accelerator.dataflow.one_tile_per_operator:
+        check_buffer(tiling, tensors, capacity, BUFFER)
+        return capacity, 0
+    needed = max(usage_bytes(tensors, len(tiling.steps)))
+    return max(needed, capacity), max(needed - capacity, 0)
 
 
 class WorkCosts(NamedTuple):

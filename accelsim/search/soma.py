@@ -66,7 +66,7 @@ class SoMa(Scheduler):
         best = self._pass(session, session.capacity_bytes, 0)
         if best is None:
             raise BufferOverflow(
-                f"no start of '{workload.name}' fits into the {session.capacity_bytes} bytes of the global buffer: with "
+                f"no start of '{workload.name}' fits into the {session.capacity_bytes} bytes of the buffer: with "
                 "every operator by itself, cut as finely as can be, something is still too large; enlarge "
                 "buffers.global.capacity"
             )
