@@ -1,5 +1,6 @@
 """Schedulers: from a workload and an accelerator to a schedule. A new one is a file and a line here."""
 
+from accelsim.search.interleave import Interleave
 from accelsim.search.layerwise import Layerwise
 from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch
@@ -7,10 +8,11 @@ from accelsim.search.soma import SoMa
 
 SCHEDULERS: dict[str, type[Scheduler]] = {
     "layerwise": Layerwise,
+    "interleave": Interleave,
     "soma": SoMa,
 }
 
-BEST = "soma"
+BEST = "interleave"
 """The scheduler that ``--scheduler best`` stands for."""
 
-__all__ = ["BEST", "SCHEDULERS", "Layerwise", "Objective", "Scheduler", "SearchResult", "SoMa", "Watch"]
+__all__ = ["BEST", "SCHEDULERS", "Interleave", "Layerwise", "Objective", "Scheduler", "SearchResult", "SoMa", "Watch"]

@@ -18,6 +18,7 @@ from accelsim.search.moves import (
     move_dram_shift,
     move_dram_split,
     move_fusion_merge,
+    move_fusion_split,
     move_order,
     move_tiling,
     random_float,
@@ -41,6 +42,8 @@ class FusionParameters(NamedTuple):
     """What is left to 1 goes to the DRAM cuts, in three parts:"""
     dram_merge: float = 0.3
     dram_split: float = 0.3
+    fusion_split: float = 0.0
+    """Share of the fusion merges that split a group instead. (SoMa has no such move.)"""
     keep_fusion_cut: int = 1
     """1: a DRAM cut that moves away leaves a fusion cut behind. (0 where every layer group is one fused group.)"""
     tiling_rule: int = 0
@@ -102,7 +105,10 @@ def propose(
     elif draw < parameters.order + parameters.tiling:
         moved = move_tiling(net, choice, place_of, state)
     elif draw < parameters.order + parameters.tiling + parameters.fusion_merge:
-        moved = move_fusion_merge(choice, state)
+        if parameters.fusion_split > 0 and random_float(state) < parameters.fusion_split:
+            moved = move_fusion_split(choice, state)
+        else:
+            moved = move_fusion_merge(choice, state)
     else:
         draw = random_float(state)
         if draw < parameters.dram_merge:

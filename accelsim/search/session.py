@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,12 +11,13 @@ import numpy as np
 from accelsim.errors import BufferOverflow, MappingError, TilingNumberError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.program.lower import work_costs
-from accelsim.schedule.notation import Schedule
+from accelsim.schedule.notation import DramTensor, Schedule, TensorKind
 from accelsim.schedule.tiling import group_tiler
 from accelsim.search.anneal_dram import DramParameters, DramState, anneal_dram, dram_state
 from accelsim.search.anneal_fusion import FusionParameters, FusionState, anneal_fusion, fusion_state, price
 from accelsim.search.dram_state import DramProblem, dram_problem
 from accelsim.search.evaluate import Choice, Result, empty_walk, machine_of
+from accelsim.search.layerwise import blocks_of
 from accelsim.search.list_schedule import empty_lists
 from accelsim.search.network import TileCosts, network_of
 from accelsim.search.objective import Objective
@@ -163,6 +166,33 @@ class Session:
         numbers = tuple(int(choice.tiles[place]) for place in (0, *cuts))
         return Schedule(self.workload.name, order, cuts, dram_cuts, numbers)
 
+    def list_schedule(self, choice: Choice, horizons: tuple[int, int]) -> Schedule:
+        """A legal choice with the DRAM tensor order and living durations of list scheduling, the better of two
+        horizons."""
+        both = [self.price(choice, self.capacity_bytes, (horizon, horizon)) for horizon in horizons]
+        costs = [math.inf if found is None else self.cost(found) for found in both]
+        horizon = horizons[costs.index(min(costs))]
+        self.price(choice, self.capacity_bytes, (horizon, horizon))
+        schedule, lists, walk = self.schedule(choice), self.lists, self.walk
+        tensors = []
+        for code in lists.served[: lists.count[1]].tolist():
+            number, is_store = divmod(code, 2)
+            position = number if is_store else int(lists.load_position[number])
+            place, tile = int(walk.at[position]), int(walk.tile[position])
+            name = schedule.order[place]
+            if is_store:
+                end = int(lists.store_end[position])
+                tensors.append(DramTensor(TensorKind.STORE_OUTPUT, name, tile, None, position, end))
+                continue
+            start, row = int(lists.load_start[number]), int(lists.load_row[number])
+            if row < 0:
+                end = int(walk.last[place]) + 1
+                tensors.append(DramTensor(TensorKind.LOAD_WEIGHT, name, None, None, start, end))
+            else:
+                producer = self.workload.operator(name).producers()[row]
+                tensors.append(DramTensor(TensorKind.LOAD_INPUT, name, tile, producer, start, position + 1))
+        return replace(schedule, dram_tensors=tuple(tensors))
+
     def choice(self, schedule: Schedule) -> Choice:
         """A schedule's order, cuts and tiling numbers as columns."""
         size = len(schedule.order)
@@ -172,3 +202,26 @@ class Session:
         for (begin, _), number in zip(pairwise((0, *schedule.fusion_cuts, size)), schedule.tiling_numbers, strict=True):
             tiles[begin] = number
         return Choice(np.array([self.workload.index[name] for name in schedule.order]), cut, tiles)
+
+    def bound_cycles(self) -> int:
+        """No schedule is faster: the least tile cycles of every operator, or all that must cross the link at least
+        once.
+
+        Every operator is tried alone, uncut and in 2, 4, … 64 tiles; inside a larger group its tiles are no smaller
+        in sum. """
+        cycles = moved = 0
+        dram = self.accelerator.dram
+        for operator in self.workload.operators:
+            least = None
+            for tiles in (1, 2, 4, 8, 16, 32, 64):
+                blocks = blocks_of(self.workload, operator, tiles)
+                if blocks is None:
+                    continue
+                total = int(work_costs([block.work for block in blocks], self.accelerator).cycles.sum())
+                least = total if least is None else min(least, total)
+                if tiles == 1:
+                    inputs = sum(size for name, size in blocks[0].reads if name in self.workload.input_index)
+                    outputs = blocks[0].stored_bytes if operator.name in self.workload.outputs else 0
+                    moved += operator.weight_bytes + inputs + outputs
+            cycles += least or 0
+        return max(cycles, -(-moved * dram.bytes_per_cycle.denominator // dram.bytes_per_cycle.numerator))

@@ -1,0 +1,141 @@
+"""Our own scheduler: fusion annealed under list-scheduled DRAM tensors, instead of under double buffering."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from accelsim.hardware.accelerator import Accelerator
+from accelsim.schedule.notation import Schedule
+from accelsim.search.anneal_fusion import FusionParameters
+from accelsim.search.dram_state import schedule_of
+from accelsim.search.evaluate import Choice
+from accelsim.search.layerwise import Layerwise
+from accelsim.search.objective import Objective
+from accelsim.search.scheduler import Scheduler, SearchResult, Watch
+from accelsim.search.session import Session
+from accelsim.search.start import coarse_numbers, separate
+from accelsim.workload.graph import Workload
+
+MOST_DRAM_ROUNDS = 3_000_000
+
+HORIZONS = (1, 1 << 40)
+"""Loads come before stores if they are needed at the next position; or always. The better of both counts."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A schedule with its cost."""
+
+    schedule: Schedule
+    cost: float
+    latency_cycles: int
+    energy_pj: float
+    bound_cycles: int
+    """Of this order, these cuts and tiling numbers."""
+
+
+@dataclass(frozen=True)
+class Interleave(Scheduler):
+    """Interleaves loads, stores and tiles from the first stage on.
+
+    SoMa chooses order, cuts and tiling numbers by what they cost under double buffering, and repeats itself with less
+    buffer so that its second stage has room to prefetch. Here every candidate of the first stage is priced with its
+    DRAM tensors list scheduled by deadline within the buffer (:mod:`accelsim.search.list_schedule`), which is what it
+    can really reach; one pass is enough. Several short runs from different starts are cheaper than one long one; the
+    best of them are polished by annealing DRAM tensor order and living durations, until the bound of the schedule is
+    reached. """
+
+    objective: Objective = field(default_factory=Objective)
+    seed: int = 0
+    runs: int = 8
+    """Annealing runs of the first stage."""
+    fusion_rounds: float = 100.0
+    """Rounds of a run: times operators, times the root of the batch."""
+    dram_rounds: float = 1000.0
+    """Rounds of a polish: times DRAM tensors."""
+    patience: int = 4
+    """Runs without gain after which no more are made."""
+    polished: int = 3
+    """How many of the best runs are polished."""
+
+    name: ClassVar[str] = "interleave"
+    text: ClassVar[str] = "fusion, tiling and list-scheduled DRAM tensors annealed together, then polished"
+
+    @classmethod
+    def from_options(cls, objective: Objective, seed: int) -> Interleave:
+        """With our parameters."""
+        return cls(objective, seed)
+
+    def search(self, workload: Workload, accelerator: Accelerator, watch: Watch | None = None) -> SearchResult:
+        """See :meth:`Scheduler.search`."""
+        session = Session(workload, accelerator, self.objective, watch)
+        found = self._runs(session)
+        best: Found | None = None
+        for number, (_, choice) in enumerate(found[: self.polished]):
+            if best is not None and session.watch.expired():
+                break
+            polished = self._polish(session, choice, number)
+            if best is None or polished.cost < best.cost:
+                best = polished
+                session.watch.best("polish", best.latency_cycles, best.energy_pj, best.bound_cycles)
+        if best is None:  # nothing fits without the means of the layer-wise scheduler
+            return Layerwise().search(workload, accelerator, watch)
+        bound = session.bound_cycles()
+        counts = dict(session.counts)
+        return SearchResult(best.schedule, self.name, self.seed, best.latency_cycles, best.energy_pj, bound, counts)
+
+    def _runs(self, session: Session) -> list[tuple[float, Choice]]:
+        """The best choice of every run, the cheapest first, without repeats."""
+        rounds = round(self.fusion_rounds * session.network.size * session.workload.batch**0.5)
+        starts = [start for start in self._starts(session) if session.price(start, session.capacity_bytes, HORIZONS)]
+        parameters = FusionParameters(
+            rounds,
+            session.capacity_bytes,
+            self.objective.energy_exponent,
+            self.objective.delay_exponent,
+            fusion_split=0.3,
+            fully_connected_alone=0,
+            urgent_positions=HORIZONS,
+        )
+        found: dict[bytes, tuple[float, Choice]] = {}
+        seeds = np.random.SeedSequence([self.seed, 1]).generate_state(self.runs, dtype=np.uint64)
+        idle, cheapest = 0, math.inf
+        for number, seed in enumerate(seeds.tolist() if starts else []):
+            if number and (session.watch.expired(0.7) or idle == self.patience):
+                break
+            state = session.anneal_fusion(starts[number % len(starts)], parameters, seed, 0.7)
+            cost = float(state.cost[1])
+            key = b"".join(column.tobytes() for column in state.best)
+            found[key] = (cost, state.best)
+            idle = idle + 1 if cost >= cheapest * (1 - 1e-6) else 0
+            if cost < cheapest:
+                cheapest = cost
+                result = session.price(state.best, session.capacity_bytes, HORIZONS)
+                assert result is not None
+                bound = max(result.tile_cycles, result.transfer_cycles)
+                session.watch.best(f"run {number + 1}", result.latency_cycles, result.energy_pj, bound)
+        return sorted(found.values(), key=lambda pair: pair[0])
+
+    def _starts(self, session: Session) -> list[Choice]:
+        """Everything fused, everything apart, and layer by layer."""
+        size, batch = session.network.size, session.workload.batch
+        fused = Choice(np.arange(size), np.zeros(size, dtype=np.int64), np.full(size, batch))
+        fused.cut[0] = 2
+        apart = separate(session, coarse_numbers(session), session.capacity_bytes)
+        layerwise = Layerwise().search(session.workload, session.accelerator).schedule
+        return [choice for choice in (fused, apart, session.choice(layerwise)) if choice is not None]
+
+    def _polish(self, session: Session, choice: Choice, number: int) -> Found:
+        """Anneals DRAM tensor order and living durations, from those of list scheduling."""
+        problem = session.dram_problem(session.list_schedule(choice, HORIZONS))
+        rounds = min(round(self.dram_rounds * len(problem.rows)), MOST_DRAM_ROUNDS)
+        seed = np.random.SeedSequence([self.seed, 2, number]).generate_state(1, dtype=np.uint64)
+        state = session.anneal_dram(problem, rounds, int(seed[0]))
+        latency = int(state.latency[1])
+        energy = problem.energy_pj + session.machine.static_pj_per_cycle * latency
+        cost = self.objective.cost(energy, latency)
+        return Found(schedule_of(problem, state.best), cost, latency, energy, problem.lower_bound_cycles)
