@@ -127,7 +127,8 @@ def work_costs(tiles: Sequence[Work], accelerator: Accelerator) -> WorkCosts:
     works: dict[Work, int] = dict.fromkeys(tiles, 0)
     array_works = [work for work in works if isinstance(work, ArrayWork)]
     vector_works = [work for work in works if isinstance(work, VectorWork)]
-    works.update({work: row for row, work in enumerate((*array_works, *vector_works))})
+    ordered: list[Work] = [*array_works, *vector_works]
+    works.update({work: row for row, work in enumerate(ordered)})
     rows = np.array([works[work] for work in tiles], dtype=np.int64)
     shapes = np.array(array_works, dtype=np.int64).reshape(-1, len(SHAPE_COLUMNS))
     on_array = accelerator.array_cost(TileColumns(*np.ascontiguousarray(shapes.T)))

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from html import escape
+from typing import Any, NamedTuple
 
+from accelsim.errors import MissingExtra
 from accelsim.program.tables import IntColumn, Program, frozen
 
 
@@ -71,3 +73,29 @@ class Timeline:
         """Cycles until the last activity has finished."""
         finish = self.events.finish_cycles
         return int(finish.max()) if len(finish) else 0
+
+    def to_dataframe(self) -> Any:
+        """The events as a pandas DataFrame, names instead of row numbers: see :func:`.columns.event_columns`.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        from accelsim.timeline.columns import event_columns
+
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtra("a data frame needs pandas: pip install 'accelsim[dataframe]'") from None
+        return pandas.DataFrame(event_columns(self))
+
+    def _repr_html_(self) -> str:
+        facts = self.program.facts
+        rows = {
+            "workload": facts.get("workload", ""),
+            "hardware": facts.get("hardware", ""),
+            "latency": f"{self.latency_cycles:,} cycles",
+            "events": f"{len(self.events.activity):,}",
+            "engine": self.engine,
+        }
+        cells = "".join(f"<tr><th>{name}</th><td>{escape(str(value))}</td></tr>" for name, value in rows.items())
+        return f"<table>{cells}</table>"
