@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from accelsim.analysis.report import report as report
     from accelsim.engine import simulate as simulate
+    from accelsim.engine.replay import replay as replay
     from accelsim.errors import AccelsimError as AccelsimError
     from accelsim.formats import load_timeline as load_timeline
     from accelsim.formats import save_timeline as save_timeline
@@ -54,6 +55,7 @@ _HOMES = {
     "load_timeline": "formats",
     "load_workload": "library",
     "lower": "program.lower",
+    "replay": "engine.replay",
     "report": "analysis.report",
     "save_timeline": "formats",
     "simulate": "engine",

@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": "run",
     "export": "show",
     "list": "show",
+    "replay": "replay",
     "run": "run",
     "schedule": "run",
 }

@@ -122,6 +122,7 @@ def lower(**what: Any) -> tuple[Program, Schedule, dict[str, Any]]:
     from accelsim.program.lower import lower as lower_schedule
 
     workload, accelerator, schedule, facts = find_schedule(**what)
+    facts["hardware_template"] = accelerator.source  # from which `replay` makes the machine again
     with common.progress("lowering"):
         program = lower_schedule(workload, accelerator, schedule)
     if over := program.facts.get("over_capacity_bytes"):

@@ -1,0 +1,82 @@
+"""``accelsim replay``: a recorded trace, run again on its machine or on another one."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from accelsim.cli import common
+from accelsim.cli.run import write_run
+
+if TYPE_CHECKING:
+    from accelsim.hardware.accelerator import Accelerator
+    from accelsim.timeline.table import Timeline
+
+
+@click.command("replay")
+@click.argument("trace", type=click.Path())
+@click.option("--hardware", default=None, help="Template, by name or path. [default: the machine of the recording]")
+@common.overrides
+@common.engine
+@click.option("--per-layer", is_flag=True, help="Add a line for each operator.")
+@click.option("--out", type=click.Path(), help="Folder for timeline.npz, summary.json and report.html.")
+@common.as_json
+def replay_command(
+    trace: str,
+    hardware: str | None,
+    overrides: tuple[str, ...],
+    engine: str,
+    per_layer: bool,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Run a recorded trace again, on its machine or on another one.
+
+    TRACE is a timeline.npz. On its own machine the same events come out. On another one (--hardware, or --set for
+    single fields) dependencies and buffer claims are kept, transfers are computed anew from their bytes, and tiles from
+    their shapes.
+    """
+    from accelsim.analysis.report import report
+    from accelsim.engine.replay import replay
+    from accelsim.formats import load_timeline
+    from accelsim.timeline.provenance import with_provenance
+
+    if out is not None:
+        common.make_folder(Path(out))
+    with common.progress(f"reading {trace}"):
+        recorded = load_timeline(trace)
+    accelerator = _machine(recorded, hardware, overrides)
+    with common.progress("simulating"):
+        began = time.perf_counter()
+        again = replay(recorded, accelerator, engine=engine)
+        again = with_provenance(again, simulate_seconds=time.perf_counter() - began)
+    result = report(again, per_layer=per_layer)
+    if out is not None:
+        write_run(Path(out), again, None)
+    if as_json:
+        common.print_json(result.to_dict())
+    else:
+        click.echo(str(result))
+
+
+def _machine(recorded: Timeline, hardware: str | None, overrides: tuple[str, ...]) -> Accelerator | None:
+    """The machine to run on, None for that of the recording; says on stderr what stays as recorded on another one."""
+    from accelsim.engine.replay import recorded_accelerator
+    from accelsim.library import load_accelerator
+    from accelsim.program.rebind import unpriced_tiles
+
+    if hardware is None and not overrides:
+        return None
+    if hardware is None:
+        accelerator = recorded_accelerator(recorded, overrides)
+    else:
+        accelerator = load_accelerator(hardware, overrides)
+    if tiles := unpriced_tiles(recorded.program):
+        click.echo(
+            f"note: the trace tells neither shape nor operations of {tiles:,} tiles; they keep their recorded cycles",
+            err=True,
+        )
+    return accelerator
