@@ -206,8 +206,11 @@ def test_each_line_of_a_list_begins_with_the_bare_name(folder: Path) -> None:
     assert {"layerwise", "best"} <= {line.split()[0] for line in lines}
 
 
-def test_demo(folder: Path) -> None:
+def test_demo_prints_what_the_readme_shows(folder: Path) -> None:
     run = in_own_process("demo", folder=folder)
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    shown = readme.split("```text\n")[1].split("```")[0]
+    assert [line for line in shown.splitlines() if line not in run.stdout.splitlines()] == []
     assert "soma_edge" in run.stdout and "cycles" in run.stdout
     # The onnx package's ResNet-50 with its stride in the 3x3: 4.089 G MACs
     assert "4,089,184,256 MACs" in run.stdout
