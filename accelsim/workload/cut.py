@@ -1,6 +1,7 @@
 """Cuts operators whose weights do not fit twice into the buffer, so that one part computes while the next one loads.
 
-A convolution is cut along its filters, first between its groups, then inside them; a matrix product along its columns.
+A convolution is cut along its filters, first between its groups, then inside them; a matrix product along its columns,
+first between heads, if it has some.
 The parts are called ``name[k0:k1]`` and share the input; whatever reads the operator reads the parts joined, for free.
 Keys and values, which another operator or a cache provides, are cut along the context. For scores these are the
 columns. For scores times values the context is the depth: its parts are sums that are not complete, kept at
@@ -19,9 +20,9 @@ from itertools import pairwise
 from accelsim.errors import WorkloadError
 from accelsim.workload.graph import TileRule, Workload
 from accelsim.workload.operator import Operand, Operator, Source
-from accelsim.workload.operators import Conv2d, Elementwise, MatMul, Move
-from accelsim.workload.tensor import Box, Range, Reshape, Tensor
-from accelsim.workload.views import joined, reshaped, sliced
+from accelsim.workload.operators import Conv2d, Elementwise, MatMul
+from accelsim.workload.tensor import Box, Permute, Range, Reshape, Tensor
+from accelsim.workload.views import joined, permuted, reshaped, sliced
 
 PARTIAL_SUM_BITS = 32
 """Bits of an element of a sum that other parts still have to be added to, as wide as accumulators of INT8 products."""
@@ -167,14 +168,17 @@ class _Cutter:
         join = f"{name}.join"
         if join not in self.tensors:
             output = replace(self._uncut[name].output, name=join)
-            self._append(Move(join, (self.parts[name],), output, of="Concat"))
+            self._append(Elementwise(join, (self.parts[name],), output))
         return join
 
 
 def _smallest_tile(operator: Operator) -> Box:
-    """One sample, one row and one column of the output; all of the axes that no tiling number cuts."""
+    """One sample, one row and one column of the output; all of the axes that no tiling number cuts.
+
+    It is the last row, which a causal mask keeps the most of.
+    """
     axes = operator.tile_axes()
-    return ((0, 1), *((0, 1 if axis in axes else size) for axis, size in enumerate(operator.output.shape)))
+    return ((0, 1), *((size - 1 if axis in axes else 0, size) for axis, size in enumerate(operator.output.shape)))
 
 
 def _cuts_depth(operator: Operator) -> bool:
@@ -187,11 +191,14 @@ def _cuts_depth(operator: Operator) -> bool:
 
 def _ways_to_cut(operator: Conv2d | MatMul, at_least: int) -> Iterator[list[Range]]:
     """All ways to cut an operator into ``at_least`` parts or more, as equal as can be, fewest parts first."""
-    if isinstance(operator, MatMul):
+    if isinstance(operator, MatMul) and (operator.heads == 1 or _cuts_depth(operator)):
         size = operator.operands[0].shape[-1] if _cuts_depth(operator) else operator.output.shape[-1]
         yield from (_equal_ranges(size, count) for count in range(min(at_least, size), size + 1))
         return
-    groups, filters = operator.groups, operator.output.shape[0] // operator.groups
+    if isinstance(operator, MatMul):
+        groups, filters = operator.heads, operator.output.shape[-1] // operator.heads
+    else:
+        groups, filters = operator.groups, operator.output.shape[0] // operator.groups
     for count in range(at_least, groups + 1):
         yield [(begin * filters, end * filters) for begin, end in _equal_ranges(groups, count)]
     for count in range(min(max(-(-at_least // groups), 2), filters), filters + 1):
@@ -212,11 +219,14 @@ def _part(operator: Conv2d | MatMul, begin: int, end: int) -> Operator:
         return _conv_part(operator, name, begin, end)
     left, *others = operator.operands
     if _cuts_depth(operator):
-        operands = (_along(left, -1, begin, end), _along(others[0], -2, begin, end))
-        return MatMul(name, operands, Tensor(name, operator.output.shape, PARTIAL_SUM_BITS))
+        terms = (_along(left, -1, begin, end), _along(others[0], -2, begin, end))
+        mask = operator.causal_depth and operator.causal_depth.behind(begin)
+        return MatMul(name, terms, Tensor(name, operator.output.shape, PARTIAL_SUM_BITS), causal_depth=mask)
     output = replace(operator.output, name=name, shape=(*operator.output.shape[:-1], end - begin))
     weights = tuple(_cut_weight(operator, weight, -1, begin, end) for weight in operator.weights)
-    return MatMul(name, (left, *(_along(other, -1, begin, end) for other in others)), output, weights)
+    mask = operator.causal_columns and operator.causal_columns.behind(begin)
+    operands = (left, *(_along(other, -1, begin, end) for other in others))
+    return MatMul(name, operands, output, weights, causal_columns=mask)
 
 
 def _conv_part(operator: Conv2d, name: str, begin: int, end: int) -> Operator:
@@ -270,6 +280,10 @@ def _viewed(parts: Operand, source: Source, shape: tuple[int, ...]) -> Operand |
             if operand is None:
                 return None
             begin = [0] * len(view.to_shape)
+        elif isinstance(view, Permute):
+            assert operand is not None
+            operand = permuted(operand, view.axes)
+            begin = [begin[axis] for axis in view.axes]
         else:
             begin = [low + more for low, more in zip(begin, view.begin, strict=True)]
     assert operand is not None

@@ -109,7 +109,29 @@ class Slice:
         return (box[0], *moved)
 
 
-View = Reshape | Slice
+@dataclass(frozen=True, slots=True)
+class Permute:
+    """A free view: the axes in another order, as the addresses of reads and writes give it.
+
+    Axis i of the view is axis ``axes[i]`` of the tensor. For what hardware addresses anyway, such as the heads of an
+    attention; data that has to be rearranged first is a Transpose, which is paid.
+    """
+
+    axes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if sorted(self.axes) != list(range(len(self.axes))):
+            raise WorkloadError(f"{self.axes} is no permutation of {len(self.axes)} axes")
+
+    def source_box(self, box: Box) -> Box:
+        """The block with its axes permuted back."""
+        ranges: list[Range] = [(0, 0)] * len(self.axes)
+        for view_axis, axis in enumerate(self.axes):
+            ranges[axis] = box[view_axis + 1]
+        return (box[0], *ranges)
+
+
+View = Reshape | Slice | Permute
 
 
 def _matching_groups(left: tuple[int, ...], right: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:

@@ -7,7 +7,7 @@ from math import prod
 
 from accelsim.errors import WorkloadError
 from accelsim.workload.operator import Operand, Source
-from accelsim.workload.tensor import Reshape, Slice
+from accelsim.workload.tensor import Permute, Reshape, Slice
 
 
 def sliced(operand: Operand, begin: Sequence[int], shape: Sequence[int]) -> Operand:
@@ -83,6 +83,16 @@ def joined(operands: Sequence[Operand], axis: int) -> Operand | None:
     return Operand(tuple(sources), _with_axis(operands[0].shape, axis, sum(extents)), axis, tuple(extents))
 
 
+def permuted(operand: Operand, axes: Sequence[int]) -> Operand:
+    """``operand`` with its axes in another order: axis i is what axis ``axes[i]`` was."""
+    axes = tuple(axes)
+    if axes == tuple(range(len(axes))):
+        return operand
+    shape = tuple(operand.shape[axis] for axis in axes)
+    sources = tuple(Source(source.producer, (*source.views, Permute(axes))) for source in operand.sources)
+    return Operand(sources, shape, axes.index(operand.axis), operand.extents)
+
+
 def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
     return (*shape[:axis], size, *shape[axis + 1 :])
 
@@ -93,6 +103,7 @@ def _add_slice(source: Source, begin: tuple[int, ...]) -> Source:
 
 def _add_reshape(source: Source, old: tuple[int, ...], new: tuple[int, ...]) -> Source:
     views = source.views
-    if views and isinstance(views[-1], Reshape):  # two reshapes in a row are one, and its blocks are tighter
+    # Two reshapes in a row are one, and its blocks are tighter; unless a block at the origin was cut out in between.
+    if views and isinstance(views[-1], Reshape) and views[-1].to_shape == old:
         old, views = views[-1].from_shape, views[:-1]
     return Source(source.producer, views if old == new else (*views, Reshape(old, new)))

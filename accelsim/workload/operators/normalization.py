@@ -11,13 +11,16 @@ from accelsim.workload.tensor import Box, box_elements
 
 NORMALIZATION_OPERATIONS = 7
 """Sum for the mean, subtract, square, sum for the variance, scale by its root, multiply by gain, add bias."""
+RMS_NORMALIZATION_OPERATIONS = 4
+"""Square, sum, scale by the root of the mean, multiply by gain (Zhang and Sennrich, NeurIPS 2019, equation 4)."""
 
 
 @dataclass(frozen=True)
 class Normalization(Operator):
-    """Layer, group or instance normalization: mean and variance of operand 0 over ``axes``."""
+    """Layer, group, instance or root-mean-square normalization: statistics of operand 0 over ``axes``."""
 
     axes: tuple[int, ...] = (-1,)
+    operations_per_element: int = NORMALIZATION_OPERATIONS
 
     kind: ClassVar[str] = "normalization"
 
@@ -34,8 +37,8 @@ class Normalization(Operator):
         return (box[0], *((0, shape[axis]) if axis in summed else span for axis, span in enumerate(box[1:])))
 
     def work(self, box: Box) -> VectorWork:
-        """See :data:`NORMALIZATION_OPERATIONS`."""
-        return VectorWork(box_elements(box) * NORMALIZATION_OPERATIONS)
+        """``operations_per_element`` an element."""
+        return VectorWork(box_elements(box) * self.operations_per_element)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from accelsim.workload.operator import Operator, TileAxes, VectorWork
+from accelsim.workload.operators.causal import CausalMask
 from accelsim.workload.operators.elementwise import default_tile_axes
 from accelsim.workload.tensor import Box, box_elements
 
@@ -15,16 +16,22 @@ SOFTMAX_OPERATIONS = 5
 
 @dataclass(frozen=True)
 class Softmax(Operator):
-    """Softmax of operand 0 along ``axis``, in the numerically safe form that subtracts the maximum first."""
+    """Softmax of operand 0 along ``axis``, in the numerically safe form that subtracts the maximum first.
+
+    With a causal mask, of the columns of (…, rows, columns), only what the mask keeps is computed.
+    """
 
     axis: int = -1
+    causal: CausalMask | None = None
 
     kind: ClassVar[str] = "softmax"
 
     def tile_axes(self) -> TileAxes:
-        """As element-wise operators, without the axis that is summed over."""
+        """Rows and the axis before them (heads), if it is the columns that are summed; else as element-wise operators."""
         axis = self.axis % len(self.output.shape)
         axes = default_tile_axes(self.output.shape)
+        if axes.columns == axis:
+            return axes._replace(columns=axis - 2)
         return TileAxes(*(None if candidate == axis else candidate for candidate in axes))
 
     def operand_box(self, index: int, box: Box) -> Box:
@@ -34,4 +41,7 @@ class Softmax(Operator):
 
     def work(self, box: Box) -> VectorWork:
         """Five passes over the elements, see :data:`SOFTMAX_OPERATIONS`."""
-        return VectorWork(box_elements(box) * SOFTMAX_OPERATIONS)
+        elements = box_elements(box)
+        if self.causal is not None:
+            elements = box_elements(box[:-2]) * self.causal.pairs(box[-2], box[-1])
+        return VectorWork(elements * SOFTMAX_OPERATIONS)
