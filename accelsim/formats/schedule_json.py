@@ -1,4 +1,4 @@
-"""Schedules as JSON files (schema 1), written whole or not at all."""
+"""Schedules as files: JSON (schema 1), or the notation as text; told apart by their first character."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from accelsim.errors import FormatError
 from accelsim.schedule.notation import DramTensor, Schedule, TensorKind
+from accelsim.schedule.text import parse_schedule
 
 Whole = Annotated[int, Field(strict=True, ge=-(1 << 40), le=1 << 40)]
 
@@ -56,13 +57,15 @@ def read_schedule(path: str | Path) -> Schedule:
     """Reads a schedule file.
 
     Raises:
-        FormatError: it cannot be read, is no JSON, or does not have the fields of a schedule; all mistakes at once.
+        FormatError: it cannot be read, is neither JSON nor the notation, or lacks fields; all mistakes at once.
     """
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FormatError(f"{path}: cannot be read as a schedule: {error}") from None
+    if not text.lstrip().startswith("{"):
+        return parse_schedule(text, str(path))
     try:
         fields = _ScheduleFields.model_validate(json.loads(text, parse_constant=_refuse_constant))
     except (json.JSONDecodeError, RecursionError) as error:

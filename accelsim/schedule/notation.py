@@ -78,6 +78,11 @@ class Schedule:
         """The layer groups: [begin, end) in ``order``."""
         return tuple(pairwise((0, *self.dram_cuts, len(self.order))))
 
+    def __str__(self) -> str:
+        from accelsim.schedule.text import format_schedule
+
+        return format_schedule(self)
+
     def with_default_dram_order(self) -> Schedule:
         """The same schedule under default double buffering."""
         return replace(self, dram_tensors=None)
