@@ -16,8 +16,8 @@ import numpy as np
 from accelsim.jit import kernel
 from accelsim.search.anneal_fusion import cost_of
 from accelsim.search.dram_state import Clocks, DramProblem, Gates, Tensors, copy_gates, empty_clocks
-from accelsim.search.moves import RandomState, random_below, random_float
 from accelsim.search.network import IntColumn
+from accelsim.search.random_state import RandomState, random_below, random_float
 from accelsim.search.two_clocks import copy_clocks, run_clocks
 
 
@@ -47,8 +47,8 @@ class DramState(NamedTuple):
     best: Gates
     clocks: Clocks
     kept: Clocks
-    random: RandomState
-    count: IntColumn
+    random_state: RandomState
+    counters: IntColumn
     """Rounds done, candidates priced, moves accepted."""
     latency: IntColumn
     """Of the current order, and of the best."""
@@ -102,8 +102,8 @@ def may_precede(tensors: Tensors, gates: Gates, i: int, j: int) -> bool:
         return False
     gate = tensors.tile[i] if tensors.is_store[i] else gates.start[i]
     if tensors.is_store[j]:
-        return gate < gates.end[j]
-    return gate < tensors.tile[j] if tensors.is_store[i] else gate <= tensors.tile[j]
+        return bool(gate < gates.end[j])
+    return bool(gate < tensors.tile[j] if tensors.is_store[i] else gate <= tensors.tile[j])
 
 
 @kernel
@@ -115,7 +115,7 @@ def may_precede_moving(tensors: Tensors, gates: Gates, i: int, j: int, moving: i
         return True
     if moving == j and tensors.is_store[j]:
         gate = tensors.tile[i] if tensors.is_store[i] else gates.start[i]
-        return gate < tensors.positions
+        return bool(gate < tensors.positions)
     return may_precede(tensors, gates, i, j)
 
 
@@ -166,7 +166,7 @@ def gate_range(tensors: Tensors, gates: Gates, x: int) -> tuple[int, int]:
 @kernel
 def gate_of(tensors: Tensors, gates: Gates, x: int) -> int:
     """The gate that moves: a load's start, a store's end."""
-    return gates.end[x] if tensors.is_store[x] else gates.start[x]
+    return int(gates.end[x] if tensors.is_store[x] else gates.start[x])
 
 
 @kernel
@@ -324,27 +324,27 @@ def anneal_dram(tensors: Tensors, parameters: DramParameters, state: DramState) 
     gates, size = state.gates, state.gates.order.shape[0]
     ideal = dram_cost(parameters, parameters.bound_cycles)
     rounds = parameters.rounds
-    while state.count[0] < rounds and state.latency[1] > parameters.bound_cycles:
-        done = state.count[0] / rounds
+    while state.counters[0] < rounds and state.latency[1] > parameters.bound_cycles:
+        done = state.counters[0] / rounds
         temperature = parameters.start_temperature * (1 - done) / (1 + parameters.cooling * done)
-        if state.count[0] == np.int64(parameters.back_to_best * rounds):
+        if state.counters[0] == int(parameters.back_to_best * rounds):
             copy_all_gates(state.best, gates)
             latency, _, _ = run_clocks(tensors, gates, state.clocks, state.kept, 0, (size, tensors.positions))
             copy_clocks(gates, state.clocks, state.kept, (0, size), (0, tensors.positions))
             state.latency[0] = latency
-        state.count[0] += 1
-        x, old_rank, old_gate = move_gates(tensors, gates, parameters, state.random)
+        state.counters[0] += 1
+        x, old_rank, old_gate = move_gates(tensors, gates, parameters, state.random_state)
         if x >= 0:
-            state.count[1] += 1
+            state.counters[1] += 1
             first, last = min(old_rank, gates.rank[x]), max(old_rank, gates.rank[x])
             touched = max(old_gate, gates.end[x]) if tensors.is_store[x] else 0
             begin = state.kept.position_at[first]
             latency, rank, position = run_clocks(tensors, gates, state.clocks, state.kept, first, (last, touched))
             old, new = dram_cost(parameters, state.latency[0]), dram_cost(parameters, latency)
-            if new <= old or random_float(state.random) < math.exp((old - new) / (old - ideal) / temperature):
+            if new <= old or random_float(state.random_state) < math.exp((old - new) / (old - ideal) / temperature):
                 copy_clocks(gates, state.clocks, state.kept, (first, rank), (begin, position))
                 state.latency[0] = latency
-                state.count[2] += 1
+                state.counters[2] += 1
                 if latency < state.latency[1]:
                     copy_all_gates(gates, state.best)
                     state.latency[1] = latency
@@ -354,6 +354,6 @@ def anneal_dram(tensors: Tensors, parameters: DramParameters, state: DramState) 
                 if gate_of(tensors, gates, x) != old_gate:
                     set_gate(tensors, gates, x, old_gate)
                 copy_clocks(gates, state.kept, state.clocks, (first, rank), (begin, position))
-        if state.count[0] % 65536 == 0:
+        if state.counters[0] % 65536 == 0:
             break
     return 0

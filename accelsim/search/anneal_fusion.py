@@ -12,7 +12,6 @@ from accelsim.jit import kernel
 from accelsim.search.evaluate import Choice, Machine, Result, Walk, evaluate
 from accelsim.search.list_schedule import Limits, Lists, list_schedule
 from accelsim.search.moves import (
-    RandomState,
     fully_connected_alone,
     move_dram_merge,
     move_dram_shift,
@@ -21,10 +20,11 @@ from accelsim.search.moves import (
     move_fusion_split,
     move_order,
     move_tiling,
-    random_float,
 )
-from accelsim.search.network import FloatColumn, IntColumn, Network, TileCostTable
+from accelsim.search.network import FloatColumn, IntColumn, Network
 from accelsim.search.plans import ILLEGAL, LEGAL, MISSING_COST, PlanStore, Shapes
+from accelsim.search.random_state import RandomState, random_float
+from accelsim.search.tile_costs import TileCostTable
 
 
 class FusionParameters(NamedTuple):
@@ -64,8 +64,8 @@ class FusionState(NamedTuple):
     current: Choice
     candidate: Choice
     best: Choice
-    random: RandomState
-    count: IntColumn
+    random_state: RandomState
+    counters: IntColumn
     """Rounds done, candidates evaluated, moves accepted."""
     cost: FloatColumn
     """Of the current choice, and of the best."""
@@ -73,11 +73,13 @@ class FusionState(NamedTuple):
 
 def fusion_state(choice: Choice, cost: float, seed: int) -> FusionState:
     """Annealing about to start from ``choice``."""
-    copies = (Choice(*(column.copy() for column in choice)) for _ in range(3))
+    current, candidate, best = (Choice(*(column.copy() for column in choice)) for _ in range(3))
     return FusionState(
-        *copies,
-        random=np.array([seed], dtype=np.uint64),
-        count=np.zeros(3, dtype=np.int64),
+        current,
+        candidate,
+        best,
+        random_state=np.array([seed], dtype=np.uint64),
+        counters=np.zeros(3, dtype=np.int64),
         cost=np.array([cost, cost]),
     )
 
@@ -125,7 +127,7 @@ def cost_of(energy_exponent: float, delay_exponent: float, energy_pj: float, lat
     """energy^n * delay^m."""
     if energy_exponent == 1.0 and delay_exponent == 1.0:
         return energy_pj * latency_cycles
-    return energy_pj**energy_exponent * float(latency_cycles) ** delay_exponent
+    return float(energy_pj**energy_exponent * float(latency_cycles) ** delay_exponent)
 
 
 @kernel
@@ -163,35 +165,35 @@ def anneal_fusion(
     stores: tuple[Shapes, PlanStore, TileCostTable, Lists],
 ) -> int:
     """Anneals for up to 4,096 rounds; returns early when something is missing. Call again to go on."""
-    while state.count[0] < parameters.rounds:
-        done = state.count[0] / parameters.rounds
+    while state.counters[0] < parameters.rounds:
+        done = state.counters[0] / parameters.rounds
         temperature = parameters.start_temperature * (1 - done) / (1 + parameters.cooling * done)
-        if state.count[0] == np.int64(parameters.back_to_best * parameters.rounds):
+        if state.counters[0] == int(parameters.back_to_best * parameters.rounds):
             copy_choice(state.best, state.current)
             state.cost[0] = state.cost[1]
         copy_choice(state.current, state.candidate)
-        before = state.random[0]
-        if propose(net, parameters, state.candidate, walk.place, state.random):
+        before = state.random_state[0]
+        if propose(net, parameters, state.candidate, walk.place, state.random_state):
             status, found = price(
                 net, machine, state.candidate, walk, stores, (parameters.budget_bytes, parameters.urgent_positions)
             )
             if status >= MISSING_COST:
-                state.random[0] = before
+                state.random_state[0] = before
                 return status
-            state.count[1] += 1
+            state.counters[1] += 1
             if status == LEGAL:
                 cost = cost_of(
                     parameters.energy_exponent, parameters.delay_exponent, found.energy_pj, found.latency_cycles
                 )
                 old = state.cost[0]
-                if cost <= old or random_float(state.random) < math.exp((old - cost) / old / temperature):
+                if cost <= old or random_float(state.random_state) < math.exp((old - cost) / old / temperature):
                     copy_choice(state.candidate, state.current)
                     state.cost[0] = cost
-                    state.count[2] += 1
+                    state.counters[2] += 1
                     if cost < state.cost[1]:
                         copy_choice(state.candidate, state.best)
                         state.cost[1] = cost
-        state.count[0] += 1
-        if state.count[0] % 4096 == 0:
+        state.counters[0] += 1
+        if state.counters[0] % 4096 == 0:
             break
     return LEGAL

@@ -13,8 +13,9 @@ import numpy as np
 
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.jit import kernel
-from accelsim.search.network import IntColumn, Network, TileCostTable
+from accelsim.search.network import IntColumn, Network
 from accelsim.search.plans import FULL, ILLEGAL, LEGAL, MAXIMUM_POSITIONS, TOO_LONG, PlanStore, Shapes, find_plan
+from accelsim.search.tile_costs import TileCostTable
 
 
 class Machine(NamedTuple):

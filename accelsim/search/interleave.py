@@ -47,7 +47,7 @@ class Interleave(Scheduler):
     DRAM tensors list scheduled by deadline within the buffer (:mod:`accelsim.search.list_schedule`), which is what it
     can really reach; one pass is enough. Several short runs from different starts are cheaper than one long one; the
     best of them are polished by annealing DRAM tensor order and living durations, until the bound of the schedule is
-    reached. """
+    reached."""
 
     objective: Objective = field(default_factory=Objective)
     seed: int = 0

@@ -14,8 +14,9 @@ import numpy as np
 
 from accelsim.jit import kernel
 from accelsim.search.evaluate import Choice, Machine, Result, Walk, find_readers, place_groups, transfer_cycles
-from accelsim.search.network import IntColumn, Network, TileCostTable
+from accelsim.search.network import IntColumn, Network
 from accelsim.search.plans import ILLEGAL, LEGAL, TOO_LONG, PlanStore, Shapes
+from accelsim.search.tile_costs import TileCostTable
 
 
 class Lists(NamedTuple):
@@ -51,7 +52,7 @@ class Lists(NamedTuple):
     """By load: the start that it got."""
     served: IntColumn
     """The order found: 2 n for load n, 2 p + 1 for the store of position p."""
-    count: IntColumn
+    counters: IntColumn
     """Loads, tensors served, cycles of all tiles, busy cycles of the link, bytes read, bytes written."""
 
 
@@ -65,19 +66,18 @@ class Limits(NamedTuple):
 
 def empty_lists(positions: int, reads: int) -> Lists:
     """Room for so many tile positions and so many loads in all."""
-    by_position = [np.zeros(positions + 3, dtype=np.int64) for _ in range(10)]
-    by_load = [np.zeros(reads, dtype=np.int64) for _ in range(5)]
-    return Lists(*by_position, *by_load, np.zeros(positions + reads, dtype=np.int64), np.zeros(6, dtype=np.int64))
+    sizes = [positions + 3] * 10 + [reads] * 5 + [positions + reads, 6]
+    return Lists(*(np.zeros(size, dtype=np.int64) for size in sizes))
 
 
 @kernel
 def add_load(lists: Lists, position: int, row: int, size: int, maker_end: int) -> int:
     """Appends a load."""
-    load = lists.count[0]
+    load = lists.counters[0]
     lists.load_position[load], lists.load_row[load] = position, row
     lists.load_bytes[load], lists.load_maker[load] = size, maker_end
-    lists.count[0] += 1
-    lists.count[4] += size
+    lists.counters[0] += 1
+    lists.counters[4] += size
     return 0
 
 
@@ -87,20 +87,20 @@ def collect(net: Network, choice: Choice, walk: Walk, store: PlanStore, lists: L
     for p in range(positions + 2):
         lists.alive[p] = lists.late[p] = lists.ready[p] = 0
     for number in range(6):
-        lists.count[number] = 0
+        lists.counters[number] = 0
     for p in range(positions):
         place = walk.at[p]
         op = choice.order[place]
         row = walk.member[place] + walk.tile[p] * walk.member_step[place]
         lists.cycles[p], lists.output_bytes[p] = store.cycles[row], store.output_bytes[row]
-        lists.count[2] += store.cycles[row]
+        lists.counters[2] += store.cycles[row]
         lists.free[p] = min(max(p + walk.least[place], walk.until[place]), positions)
         lists.alive[p] += store.output_bytes[row]
         lists.alive[lists.free[p]] -= store.output_bytes[row]
         lists.store_bytes[p] = store.stored_bytes[row] if walk.is_stored[place] else -1
-        lists.count[5] += max(lists.store_bytes[p], 0)
+        lists.counters[5] += max(lists.store_bytes[p], 0)
         first = net.source_begin[op]
-        if lists.count[0] + 1 + net.source_begin[op + 1] - first > lists.load_bytes.shape[0]:
+        if lists.counters[0] + 1 + net.source_begin[op + 1] - first > lists.load_bytes.shape[0]:
             return False
         if walk.tile[p] == 0 and net.weight_bytes[op]:
             add_load(lists, p, -1, net.weight_bytes[op], -1)
@@ -127,9 +127,9 @@ def serve_store(machine: Machine, lists: Lists, link: int, p: int) -> int:
     cycles = transfer_cycles(machine, lists.store_bytes[p])
     link = max(link, lists.tile_end[p + 1]) + cycles
     lists.store_finish[p] = link + machine.latency_cycles
-    lists.served[lists.count[1]] = 2 * p + 1
-    lists.count[1] += 1
-    lists.count[3] += cycles
+    lists.served[lists.counters[1]] = 2 * p + 1
+    lists.counters[1] += 1
+    lists.counters[3] += cycles
     return link
 
 
@@ -146,9 +146,9 @@ def serve_load(machine: Machine, lists: Lists, link: int, load: int, start: int)
         lists.alive[p] += lists.load_bytes[load]
     lists.load_start[load] = start
     lists.ready[position] = link + machine.latency_cycles
-    lists.served[lists.count[1]] = 2 * load
-    lists.count[1] += 1
-    lists.count[3] += cycles
+    lists.served[lists.counters[1]] = 2 * load
+    lists.counters[1] += 1
+    lists.counters[3] += cycles
     return link
 
 
@@ -159,7 +159,7 @@ def retire(lists: Lists, p: int, at: int, late: int) -> int:
         return late
     lists.store_end[p] = at
     if lists.free[p] <= at:
-        return late - lists.output_bytes[p]
+        return late - int(lists.output_bytes[p])
     lists.late[lists.free[p]] -= lists.output_bytes[p]
     return late
 
@@ -180,7 +180,7 @@ def pass_over(machine: Machine, lists: Lists, limits: Limits) -> int:
     Stores are served, and get their ends, in the order of their tiles: ``waiting`` is the first that was not served,
     ``open_end`` the first without an end.
     """
-    positions, loads = limits.positions, lists.count[0]
+    positions, loads = limits.positions, lists.counters[0]
     load = link = late = waiting = open_end = 0
     lists.tile_end[0] = 0
     for p in range(positions):
@@ -228,7 +228,7 @@ def pass_over(machine: Machine, lists: Lists, limits: Limits) -> int:
             link = serve_store(machine, lists, link, p)
         if lists.store_bytes[p] >= 0:
             lists.store_end[p] = positions
-    return max(lists.tile_end[positions], link + machine.latency_cycles)
+    return max(int(lists.tile_end[positions]), link + machine.latency_cycles)
 
 
 @kernel
@@ -256,5 +256,5 @@ def list_schedule(
     if latency < 0:
         return ILLEGAL, nothing
     energy = tiles_pj + machine.static_pj_per_cycle * latency
-    energy += machine.read_pj_per_byte * lists.count[4] + machine.write_pj_per_byte * lists.count[5]
-    return status, Result(latency, energy, 0, lists.count[2], lists.count[3], positions)
+    energy += machine.read_pj_per_byte * lists.counters[4] + machine.write_pj_per_byte * lists.counters[5]
+    return status, Result(latency, energy, 0, lists.counters[2], lists.counters[3], positions)

@@ -1,40 +1,15 @@
 """Moves of the first stage: from one choice of order, cuts and tiling numbers to a neighbouring one, a function each.
 
-Every move changes ``choice`` in place and returns whether it could; chance comes from ``random_bits``, a SplitMix64
-state, so that a seed decides everything. Legality beyond what a move sees for itself is checked by the caller.
+Every move changes ``choice`` in place and returns whether it could; chance comes from a ``RandomState``,
+so that a seed decides everything. Legality beyond what a move sees for itself is checked by the caller.
 """
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from accelsim.jit import kernel
 from accelsim.search.evaluate import Choice
 from accelsim.search.network import POOL, IntColumn, Network
-from accelsim.search.plans import mixed
-
-RandomState = npt.NDArray[np.uint64]
-"""One word."""
-
-
-@kernel
-def random_bits(state: RandomState) -> int:
-    """64 random bits (SplitMix64; Steele, Lea and Flood, OOPSLA 2014)."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    return mixed(np.int64(state[0] - np.uint64(0x9E3779B97F4A7C15)))
-
-
-@kernel
-def random_float(state: RandomState) -> float:
-    """Uniform in [0, 1)."""
-    return (random_bits(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-
-
-@kernel
-def random_below(state: RandomState, limit: int) -> int:
-    """A whole number from 0 to ``limit`` - 1."""
-    return min(np.int64(random_float(state) * limit), limit - 1)
+from accelsim.search.random_state import RandomState, random_below, random_float
 
 
 @kernel
@@ -163,7 +138,7 @@ def largest_tiling_number(net: Network, choice: Choice, place_of: IntColumn, beg
 def move_tiling(net: Network, choice: Choice, place_of: IntColumn, state: RandomState) -> bool:
     """Doubles or halves the tiling number of a random fused group, between 1 and its cap."""
     begin = nth_cut(choice, 3, random_below(state, count_cuts(choice, 3)))
-    tiles = choice.tiles[begin]
+    tiles = int(choice.tiles[begin])
     if random_float(state) < 0.5:
         if net.soma_rule and 2 * tiles > largest_tiling_number(net, choice, place_of, begin):
             return False
@@ -179,7 +154,7 @@ def inherit_tiles(choice: Choice, border: int, kind: int, rule: int, state: Rand
     operators; rule 1 the larger."""
     left = group_begin(choice, border - 1, kind)
     end = group_end(choice, border, kind)
-    first, second = choice.tiles[left], choice.tiles[border]
+    first, second = int(choice.tiles[left]), int(choice.tiles[border])
     if rule == 1:
         return max(first, second)
     return first if random_float(state) * (end - left) < border - left else second

@@ -1,4 +1,4 @@
-"""A workload as columns that kernels can read, and the costs of its tiles, priced once each."""
+"""A workload as columns that kernels can read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.hardware.accelerator import Accelerator
 from accelsim.workload.graph import TileRule, Workload
 from accelsim.workload.operator import Operator
 from accelsim.workload.operators import Conv2d, Elementwise, Pool, Transpose, Upsample
@@ -103,24 +102,19 @@ def network_of(workload: Workload) -> Network:
     source_table = np.array(sources, dtype=np.int64).reshape(-1, 3)
     reader_table = np.array([row for rows in readers for row in rows], dtype=np.int64).reshape(-1, 3)
     shapes = _shapes(operators) if soma else np.zeros((15, len(operators)), dtype=np.int64)
-    return Network(
-        workload.batch,
-        int(soma),
+    columns = (
         _column([_KINDS.get(type(operator), OTHER) for operator in operators]),
         *(np.ascontiguousarray(column) for column in shapes),
-        bits=_column([operator.output.bits for operator in operators]),
-        weight_bytes=_column([operator.weight_bytes for operator in operators]),
-        is_output=_column([operator.name in workload.outputs for operator in operators]),
-        fully_connected=_column([isinstance(one, Conv2d) and one.fully_connected for one in operators]),
-        source_begin=_column(source_begin),
-        source=_column(source_table[:, 0]),
-        source_channels=_column(source_table[:, 1]),
-        source_weights=_column(source_table[:, 2]),
-        reader_begin=_column(reader_begin),
-        reader=_column(reader_table[:, 0]),
-        reads_data=_column(reader_table[:, 1]),
-        reads_weights=_column(reader_table[:, 2]),
+        _column([operator.output.bits for operator in operators]),
+        _column([operator.weight_bytes for operator in operators]),
+        _column([operator.name in workload.outputs for operator in operators]),
+        _column([isinstance(one, Conv2d) and one.fully_connected for one in operators]),
+        _column(source_begin),
+        *(_column(column) for column in source_table.T),
+        _column(reader_begin),
+        *(_column(column) for column in reader_table.T),
     )
+    return Network(workload.batch, int(soma), *columns)
 
 
 def _column(values: npt.ArrayLike) -> IntColumn:
@@ -131,7 +125,9 @@ def _shapes(operators: tuple[Operator, ...]) -> IntColumn:
     """The fifteen columns from ``channels`` to ``axis_of_columns``."""
     rows = []
     for operator in operators:
-        window, stride, padding, axes = (1, 1), (1, 1), (0, 0), (0, 1, 2)
+        window: tuple[int, ...] = (1, 1)
+        stride, padding = window, (0, 0)
+        axes: tuple[int, ...] = (0, 1, 2)
         if isinstance(operator, Conv2d | Pool):
             window = tuple((k - 1) * d + 1 for k, d in zip(operator.kernel, operator.dilation, strict=True))
             stride, padding = operator.stride, operator.padding
@@ -142,62 +138,3 @@ def _shapes(operators: tuple[Operator, ...]) -> IntColumn:
         read = operator.operands[0].shape if operator.operands else operator.output.shape
         rows.append((*operator.output.shape, *read, *window, *stride, *padding, *axes))
     return np.array(rows, dtype=np.int64).T
-
-
-class TileCostTable(NamedTuple):
-    """A hash table from (operator, samples, channels, rows, columns) of a tile to its cost; open addressing."""
-
-    key: IntColumn
-    """Shape (slots, 5); operator -1 = free."""
-    cycles: IntColumn
-    energy_pj: FloatColumn
-    count: IntColumn
-    """One entry: slots in use."""
-    missing: IntColumn
-    """Shape (room, 5): keys that were asked for and not there."""
-    missing_count: IntColumn
-
-
-class TileCosts:
-    """Prices tiles on an accelerator as kernels ask for them."""
-
-    def __init__(self, workload: Workload, accelerator: Accelerator, slots: int = 1 << 14) -> None:
-        self.workload = workload
-        self.accelerator = accelerator
-        self.table = self._empty(slots)
-
-    @staticmethod
-    def _empty(slots: int) -> TileCostTable:
-        return TileCostTable(
-            key=np.full((slots, 5), -1, dtype=np.int64),
-            cycles=np.zeros(slots, dtype=np.int64),
-            energy_pj=np.zeros(slots),
-            count=np.zeros(1, dtype=np.int64),
-            missing=np.zeros((4096, 5), dtype=np.int64),
-            missing_count=np.zeros(1, dtype=np.int64),
-        )
-
-    def fill(self) -> None:
-        """Prices everything that is missing; grows the table when it is half full."""
-        from accelsim.search.plans import add_costs
-
-        count = int(self.table.missing_count[0])
-        asked = np.unique(self.table.missing[:count], axis=0)
-        self.table.missing_count[0] = 0
-        cycles, energy_pj = self.price(asked)
-        while 2 * (int(self.table.count[0]) + len(asked)) > len(self.table.cycles):
-            old = self.table
-            self.table = self._empty(2 * len(old.cycles))
-            used = old.key[:, 0] >= 0
-            add_costs(self.table, np.ascontiguousarray(old.key[used]), old.cycles[used], old.energy_pj[used])
-        add_costs(self.table, asked, cycles, energy_pj)
-
-    def price(self, keys: IntColumn) -> tuple[IntColumn, FloatColumn]:
-        """Cycles and picojoules of tiles given as (operator, samples, channels, rows, columns)."""
-        from accelsim.program.lower import work_costs
-
-        works = []
-        for number, *sizes in keys.tolist():
-            works.append(self.workload.operators[number].work(tuple((0, size) for size in sizes)))
-        costs = work_costs(works, self.accelerator)
-        return costs.cycles, costs.energy_pj.sum(axis=1)

@@ -7,6 +7,7 @@ exact rule a missing plan is reported, and made in Python by the rule itself.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +22,9 @@ from accelsim.search.network import (
     FloatColumn,
     IntColumn,
     Network,
-    TileCostTable,
 )
+from accelsim.search.random_state import mixed
+from accelsim.search.tile_costs import TileCostTable, cost_slot
 
 LEGAL, ILLEGAL, MISSING_COST, MISSING_PLAN, FULL, TOO_LONG = range(6)
 """Outcomes of planning and evaluating; from MISSING_COST on they ask Python for something, and for another try."""
@@ -32,7 +34,7 @@ MAXIMUM_POSITIONS = 1 << 20
 
 
 class PlanStore(NamedTuple):
-    """Plans by (operators, tiling number). ``count`` holds plans, members and reads in use.
+    """Plans by (operators, tiling number). ``counters`` holds plans, members and reads in use.
 
     Member m of plan p, tile i: row ``member_begin[p] + i * step[p] * members[p] + m``, where ``step`` is 0 when all
     tiles are alike. Its reads stand in the order of its operator's sources.
@@ -41,7 +43,7 @@ class PlanStore(NamedTuple):
     key: npt.NDArray[np.uint64]
     """Shape (slots, 2); plan -1 = free."""
     plan: IntColumn
-    count: IntColumn
+    counters: IntColumn
     legal: IntColumn
     members: IntColumn
     member_begin: IntColumn
@@ -87,7 +89,7 @@ def empty_store(operators: int, slots: int = 1 << 13, rows: int = 1 << 18) -> Pl
     return PlanStore(
         key=np.zeros((slots, 2), dtype=np.uint64),
         plan=np.full(slots, -1, dtype=np.int64),
-        count=column(3),
+        counters=column(3),
         legal=column(slots),
         members=column(slots),
         member_begin=column(slots),
@@ -107,52 +109,8 @@ def empty_store(operators: int, slots: int = 1 << 13, rows: int = 1 << 18) -> Pl
 
 def empty_shapes(operators: int) -> Shapes:
     """Scratch for ``operators`` operators."""
-    columns = [np.zeros(operators, dtype=np.int64) for _ in range(7)]
-    return Shapes(*columns, energy_pj=np.zeros(operators))
-
-
-@kernel
-def mixed(value: int) -> int:
-    """Spreads a whole number over 64 bits (the finaliser of SplitMix64; Steele, Lea and Flood, OOPSLA 2014)."""
-    z = np.uint64(value) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@kernel
-def cost_slot(table: TileCostTable, key: tuple[int, int, int, int, int]) -> int:
-    """The slot of a key, or the free slot where it belongs."""
-    slots = table.cycles.shape[0]
-    code = np.uint64(0)
-    for part in key:
-        code = mixed(np.int64(code ^ np.uint64(part)))
-    slot = np.int64(code % np.uint64(slots))
-    while table.key[slot, 0] >= 0:
-        if (
-            table.key[slot, 0] == key[0]
-            and table.key[slot, 1] == key[1]
-            and table.key[slot, 2] == key[2]
-            and table.key[slot, 3] == key[3]
-            and table.key[slot, 4] == key[4]
-        ):
-            return slot
-        slot = slot + 1 if slot + 1 < slots else 0
-    return slot
-
-
-@kernel
-def add_costs(table: TileCostTable, keys: IntColumn, cycles: IntColumn, energy_pj: FloatColumn) -> int:
-    """Stores costs; keys that are there already keep theirs."""
-    for i in range(keys.shape[0]):
-        slot = cost_slot(table, (keys[i, 0], keys[i, 1], keys[i, 2], keys[i, 3], keys[i, 4]))
-        if table.key[slot, 0] < 0:
-            for part in range(5):
-                table.key[slot, part] = keys[i, part]
-            table.cycles[slot] = cycles[i]
-            table.energy_pj[slot] = energy_pj[i]
-            table.count[0] += 1
-    return 0
+    samples, channels, rows, columns, cycles, mark, group = (np.zeros(operators, dtype=np.int64) for _ in range(7))
+    return Shapes(samples, channels, rows, columns, cycles, mark, group, np.zeros(operators))
 
 
 @kernel
@@ -166,11 +124,11 @@ def greatest_common_divisor(a: int, b: int) -> int:
 @kernel
 def column_parts_of(rest: int, rows: int, columns: int) -> int:
     """How many parts the columns get of ``rest``; see :func:`accelsim.schedule.tiling.split_tiling_number`."""
-    ideal = np.sqrt(rest * columns / rows)
-    below = min(np.int64(ideal), rest)
+    ideal = math.sqrt(rest * columns / rows)
+    below = min(int(ideal), rest)
     while below >= 1 and rest % below:
         below -= 1
-    above = np.int64(ideal) + 1
+    above = int(ideal) + 1
     while above <= rest and rest % above:
         above += 1
     if below < 1:
@@ -206,11 +164,11 @@ def data_read(net: Network, reader: int, channels: int, rows: int, columns: int)
 @kernel
 def shape_tiles(net: Network, shapes: Shapes, size: int, tiles: int) -> int:
     """Back-calculation: the tile shape of each operator of ``shapes.group``, from the last to the first."""
-    samples = np.int64(0)
+    samples = 0
     height_cut = width_cut = False
     for place in range(size - 1, -1, -1):
         op = shapes.group[place]
-        channels = rows = columns = np.int64(0)
+        channels = rows = columns = 0
         inside = False
         for r in range(net.reader_begin[op], net.reader_begin[op + 1]):
             reader = net.reader[r]
@@ -289,7 +247,7 @@ def packed_bytes(elements: int, bits: int) -> int:
 @kernel
 def write_plan(net: Network, shapes: Shapes, size: int, tiles: int, store: PlanStore) -> int:
     """Appends the plan of the group whose tiles were shaped and priced; FULL where there is no room."""
-    plan, member, read = store.count[0], store.count[1], store.count[2]
+    plan, member, read = store.counters[0], store.counters[1], store.counters[2]
     room = net.source.shape[0]
     if member + size > store.operator.shape[0] or read + room > store.read_bytes.shape[0]:
         return FULL
@@ -316,15 +274,15 @@ def write_plan(net: Network, shapes: Shapes, size: int, tiles: int, store: PlanS
         member += 1
     store.reads[plan] = read - first
     store.energy_pj[plan] = energy * tiles
-    store.count[1], store.count[2] = member, read
+    store.counters[1], store.counters[2] = member, read
     return LEGAL
 
 
 @kernel
-def plan_slot(store: PlanStore, first: int, second: int) -> int:
+def plan_slot(store: PlanStore, first: np.uint64, second: np.uint64) -> int:
     """The slot of a group's key, or the free slot where it belongs."""
     slots = store.plan.shape[0]
-    slot = np.int64(first % np.uint64(slots))
+    slot = int(np.int64(first % np.uint64(slots)))
     while store.plan[slot] >= 0:
         if store.key[slot, 0] == first and store.key[slot, 1] == second:
             return slot
@@ -333,12 +291,14 @@ def plan_slot(store: PlanStore, first: int, second: int) -> int:
 
 
 @kernel
-def group_key(group: IntColumn, begin: int, end: int, tiles: int) -> tuple[int, int]:
+def group_key(group: IntColumn, begin: int, end: int, tiles: int) -> tuple[np.uint64, np.uint64]:
     """128 bits that name a set of operators, in some order, and a tiling number."""
-    first, second = mixed(tiles << 32), mixed(~(tiles << 32))  # no operator has such a number
+    number = np.uint64(tiles) << np.uint64(32)  # no operator has such a number
+    first, second = mixed(number), mixed(~number)
     for row in range(begin, end):
-        first += mixed(group[row])
-        second += mixed(~group[row])
+        number = np.uint64(group[row])
+        first += mixed(number)
+        second += mixed(~number)
     return first, second
 
 
@@ -359,16 +319,16 @@ def find_plan(
     first, second = group_key(shapes.group, 0, size, tiles)
     slot = plan_slot(store, first, second)
     if store.plan[slot] >= 0:
-        plan = store.plan[slot]
+        plan = int(store.plan[slot])
         return (LEGAL if store.legal[plan] else ILLEGAL), plan
-    plan = store.count[0]
-    if 2 * (plan + 1) > store.plan.shape[0] or store.count[1] + size > store.operator.shape[0]:
-        return FULL, np.int64(-1)
+    plan = int(store.counters[0])
+    if 2 * (plan + 1) > store.plan.shape[0] or store.counters[1] + size > store.operator.shape[0]:
+        return FULL, -1
     if not net.soma_rule:
         store.wanted[0], store.wanted[1] = size, tiles
         for place in range(size):
             store.wanted[2 + place] = shapes.group[place]
-        return MISSING_PLAN, np.int64(-1)
+        return MISSING_PLAN, -1
     for place in range(size):
         shapes.mark[shapes.group[place]] = 1
     status = shape_tiles(net, shapes, size, tiles)
@@ -381,8 +341,8 @@ def find_plan(
     if status == LEGAL or status == ILLEGAL:
         store.key[slot, 0], store.key[slot, 1] = first, second
         store.plan[slot] = plan
-        store.legal[plan] = np.int64(status == LEGAL)
-        store.count[0] += 1
+        store.legal[plan] = status == LEGAL
+        store.counters[0] += 1
     return status, plan
 
 
@@ -395,14 +355,14 @@ def add_plan(store: PlanStore, rows: IntColumn, reads: IntColumn, read_counts: I
     has grown."""
     count, tiles = int(store.wanted[0]), int(store.wanted[1])
     wanted = store.wanted[2 : 2 + count]
-    plan, member, read = (int(number) for number in store.count)
+    plan, member, read = (int(number) for number in store.counters)
     if member + len(rows) > len(store.operator) or read + len(reads) > len(store.read_bytes):
-        store.count[1] = len(store.operator)  # the next plan reports FULL
+        store.counters[1] = len(store.operator)  # the next plan reports FULL
         return
     slot = wanted_slot(store)
     store.plan[slot] = plan
     store.legal[plan] = int(len(rows) > 0)
-    store.count[0] += 1
+    store.counters[0] += 1
     if not len(rows):
         return
     ascending = np.argsort(wanted, kind="stable")
@@ -416,4 +376,4 @@ def add_plan(store: PlanStore, rows: IntColumn, reads: IntColumn, read_counts: I
         values[span] = table[:, :, column].ravel()
     store.member_read[span] = np.tile(first_read[ascending], tiles)
     store.read_bytes[read : read + len(reads)] = reads
-    store.count[1], store.count[2] = member + len(rows), read + len(reads)
+    store.counters[1], store.counters[2] = member + len(rows), read + len(reads)

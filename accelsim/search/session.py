@@ -19,7 +19,7 @@ from accelsim.search.dram_state import DramProblem, dram_problem
 from accelsim.search.evaluate import Choice, Result, empty_walk, machine_of
 from accelsim.search.layerwise import blocks_of
 from accelsim.search.list_schedule import empty_lists
-from accelsim.search.network import TileCosts, network_of
+from accelsim.search.network import network_of
 from accelsim.search.objective import Objective
 from accelsim.search.plans import (
     FULL,
@@ -33,6 +33,7 @@ from accelsim.search.plans import (
     empty_store,
 )
 from accelsim.search.scheduler import Watch
+from accelsim.search.tile_costs import TileCosts
 from accelsim.workload.graph import Workload
 
 LARGEST_STORE_ROWS = 1 << 23
@@ -94,7 +95,8 @@ class Session:
         except (TilingNumberError, MappingError):
             add_plan(self.store, np.zeros((0, 4), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), 0.0)
             return
-        rows, reads = [], []
+        rows: list[tuple[int, ...]] = []
+        reads: list[int] = []
         sources = [self._source_names(number) for number in numbers]
         for index, block in enumerate(flat):
             place = index % count
@@ -128,19 +130,21 @@ class Session:
         if found is None:
             raise BufferOverflow(f"the start does not fit into {parameters.budget_bytes} bytes")
         state = fusion_state(choice, self.cost(found), seed)
-        while state.count[0] < parameters.rounds and not self.watch.expired(share):
+        while state.counters[0] < parameters.rounds and not self.watch.expired(share):
             stores = (self.shapes, self.store, self.costs.table, self.lists)
             self.provide(anneal_fusion(self.network, self.machine, parameters, state, self.walk, stores))
-        self.counts["fusion"] += int(state.count[1])
+        self.counts["fusion"] += int(state.counters[1])
         return state
 
     def anneal_dram(self, problem: DramProblem, rounds: int, seed: int, share: float = 1.0) -> DramState:
         """Runs the second stage from the problem's own order, until its rounds or ``share`` of the time is over."""
         state = dram_state(problem, seed)
         parameters = self.dram_parameters(problem, rounds)
-        while not self.watch.expired(share) and state.count[0] < rounds and state.latency[1] > parameters.bound_cycles:
+        while state.counters[0] < rounds and state.latency[1] > problem.lower_bound_cycles:
+            if self.watch.expired(share):
+                break
             anneal_dram(problem.tensors, parameters, state)
-        self.counts["dram"] += int(state.count[1])
+        self.counts["dram"] += int(state.counters[1])
         return state
 
     def dram_parameters(self, problem: DramProblem, rounds: int) -> DramParameters:
@@ -175,7 +179,7 @@ class Session:
         self.price(choice, self.capacity_bytes, (horizon, horizon))
         schedule, lists, walk = self.schedule(choice), self.lists, self.walk
         tensors = []
-        for code in lists.served[: lists.count[1]].tolist():
+        for code in lists.served[: lists.counters[1]].tolist():
             number, is_store = divmod(code, 2)
             position = number if is_store else int(lists.load_position[number])
             place, tile = int(walk.at[position]), int(walk.tile[position])
@@ -208,7 +212,7 @@ class Session:
         once.
 
         Every operator is tried alone, uncut and in 2, 4, … 64 tiles; inside a larger group its tiles are no smaller
-        in sum. """
+        in sum."""
         cycles = moved = 0
         dram = self.accelerator.dram
         for operator in self.workload.operators:
