@@ -99,6 +99,14 @@ class Dataflow(ABC):
         Raises :class:`MappingError` for a tile that the array's buffers cannot hold in any mapping.
         """
 
+    def port_bytes(self, tiles: TileColumns) -> IntColumn | None:
+        """Bytes that each tile reads through the read port of buffer ``global``; None where a dataflow does not tell.
+
+        A tile takes at least as long as the port needs for them, so reads that a template lets pass beside the port are
+        not among them. Raises as :meth:`cost` does.
+        """
+        return None
+
 
 MOST_MACS = 1 << 52
 """Above this many multiply-accumulates in one tile, energies (``float64``) would no longer count each access."""

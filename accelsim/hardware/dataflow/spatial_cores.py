@@ -97,7 +97,8 @@ def _split(mapping: int, dimension: int, grid: Grid) -> int:
 def _map_group(
     shape: tuple[int, ...], passes: int, repeats: int, grid: Grid, costs: AccessCosts, best: FloatTable
 ) -> int:
-    """Maps one group of a tile; writes the energy of all ``repeats`` groups, by part, to ``best``.
+    """Maps one group of a tile; writes the energy of all ``repeats`` groups, by part, to ``best``, and behind it the
+    bytes that they read through the global buffer's port.
 
     ``shape`` is (batch, channels, filters, rows, columns, kernel_rows, kernel_columns, stride_rows, stride_columns,
     side_by_side, skips_bandwidth). Returns the cycles of all ``passes``, or -1 when no mapping fits.
@@ -155,12 +156,14 @@ def _map_group(
                 best_cycles = cycles
                 best[0], best[1], best[2] = mac_pj * repeats, global_pj * repeats, input_pj * repeats
                 best[3], best[4], best[5] = weight_pj * repeats, output_pj * repeats, accumulator_pj * repeats
+                best[6] = 0 if skips_bandwidth else global_reads * repeats
     return best_cycles
 
 
 @kernel
-def map_tiles(tiles: TileColumns, grid: Grid, costs: AccessCosts, cycles: IntColumn, energy_pj: FloatTable) -> int:
-    """Fills ``cycles`` (tiles,) and ``energy_pj`` (tiles, 6); returns the first tile without a mapping, or -1."""
+def map_tiles(tiles: TileColumns, grid: Grid, costs: AccessCosts, cycles: IntColumn, best: FloatTable) -> int:
+    """Fills ``cycles`` (tiles,) and ``best`` (tiles, 6 energies and the bytes through the port); returns the first tile
+    without a mapping, or -1."""
     for i in range(tiles.batch.shape[0]):
         batch, filters = tiles.batch[i], tiles.filters[i]
         channels = tiles.channels[i] // tiles.groups[i]
@@ -188,7 +191,7 @@ def map_tiles(tiles: TileColumns, grid: Grid, costs: AccessCosts, cycles: IntCol
             side_by_side,
             from_operator * grid.attention_skips_bandwidth,
         )
-        cycles[i] = _map_group(shape, _ceil_divide(repeats, side_by_side), repeats, grid, costs, energy_pj[i])
+        cycles[i] = _map_group(shape, _ceil_divide(repeats, side_by_side), repeats, grid, costs, best[i])
         if cycles[i] < 0:
             return i
     return -1
@@ -248,22 +251,31 @@ class SpatialCores(Dataflow):
         return self.grid.rows * self.grid.columns * self.grid.vector_length * self.grid.lanes
 
     def cost(self, tiles: TileColumns) -> TileCosts:
-        """Each tile's best mapping; equal tiles are mapped once."""
+        """Each tile's best mapping."""
+        cycles, best = self._map(tiles)
+        return TileCosts(cycles, best[:, : len(self.parts)])
+
+    def port_bytes(self, tiles: TileColumns) -> IntColumn:
+        """Of each tile's best mapping; 0 for tiles that ``soma_attention_bandwidth`` exempts from the port's limit."""
+        return self._map(tiles)[1][:, len(self.parts)].astype(np.int64)
+
+    def _map(self, tiles: TileColumns) -> tuple[IntColumn, FloatTable]:
+        """Cycles, and what :func:`map_tiles` writes down; equal tiles are mapped once."""
         grid = self.grid
         # Bytes read stay below MACs x (rows + 2) x (columns + 2); the bandwidth term multiplies them once more.
         headroom = (grid.rows + 2) * (grid.columns + 2) * grid.lanes * grid.bandwidth_denominator
         tiles = checked_tiles(tiles, min(MOST_MACS, (1 << 62) // headroom))
         if not len(tiles.batch):
-            return TileCosts(np.empty(0, np.int64), np.empty((0, len(self.parts))))
+            return np.empty(0, np.int64), np.empty((0, len(self.parts) + 1))
         distinct, inverse = np.unique(np.stack(tiles, axis=1), axis=0, return_inverse=True)
         columns = TileColumns(*(np.ascontiguousarray(column) for column in distinct.T))
         cycles: IntColumn = np.empty(len(distinct), np.int64)
-        energy_pj: FloatTable = np.empty((len(distinct), len(self.parts)))
-        failed = int(map_tiles(columns, grid, self.costs, cycles, energy_pj))
+        best: FloatTable = np.empty((len(distinct), len(self.parts) + 1))
+        failed = int(map_tiles(columns, grid, self.costs, cycles, best))
         if failed >= 0:
             raise MappingError(self._no_mapping(columns, failed))
         inverse = inverse.reshape(-1)
-        return TileCosts(cycles[inverse], energy_pj[inverse])
+        return cycles[inverse], best[inverse]
 
     def _no_mapping(self, tiles: TileColumns, row: int) -> str:
         grid = self.grid

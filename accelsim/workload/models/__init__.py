@@ -9,12 +9,16 @@ from accelsim.errors import UnknownName, WorkloadError
 from accelsim.units import did_you_mean
 from accelsim.workload.graph import Workload
 from accelsim.workload.models.cnn import inception_resnet_v1, resnet
+from accelsim.workload.models.micro import matmul_chain, stream, vector
 from accelsim.workload.models.randwire import randwire
 from accelsim.workload.models.transformer import gpt2_decode, gpt2_prefill
 
 RECIPES: dict[str, Callable[..., Workload]] = {
     "cnn.inception_resnet_v1": inception_resnet_v1,
     "cnn.resnet": resnet,
+    "micro.matmul_chain": matmul_chain,
+    "micro.stream": stream,
+    "micro.vector": vector,
     "randwire.randwire": randwire,
     "transformer.gpt2_decode": gpt2_decode,
     "transformer.gpt2_prefill": gpt2_prefill,

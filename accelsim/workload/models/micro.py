@@ -1,0 +1,98 @@
+"""Micro-kernels: workloads that do one thing, from which the roofs of a machine are measured.
+
+A chain of matrix products computes, a stream moves bytes and computes nothing, a vector kernel keeps the vector unit
+busy. Each is scaled by one parameter or by its batch, so that what a run costs at its begin and end drops out of the
+difference of two runs (:mod:`accelsim.analysis.measure`).
+"""
+
+from __future__ import annotations
+
+from accelsim.errors import WorkloadError
+from accelsim.workload.graph import Workload
+from accelsim.workload.operator import Operand, Operator, Source
+from accelsim.workload.operators import Elementwise, MatMul, Move
+from accelsim.workload.tensor import Tensor
+
+
+def matmul_chain(
+    *, rows: int = 512, depth: int = 1024, columns: int = 512, operators: int = 1, bits: int = 8
+) -> Workload:
+    """Matrix products one after another, each of (rows x depth) by weights of its own (depth x columns).
+
+    One of them, large in all dimensions, shows the peak of the array; many of them, with few rows, a bandwidth: each
+    byte of weights is used for ``rows`` multiply-accumulates.
+
+    Args:
+        rows: rows of the left matrix.
+        depth: terms of each sum.
+        columns: columns of the weights; with more than one operator as many as ``depth``.
+        operators: products in the chain.
+        bits: bits per element.
+
+    Raises:
+        WorkloadError: a chain whose products do not fit onto one another, or a number below 1.
+    """
+    if operators < 1 or (operators > 1 and columns != depth):
+        raise WorkloadError(
+            f"a chain of {operators} products of depth {depth} and {columns} columns: expected at least one, and where "
+            "there are more, as many columns as the next one has terms"
+        )
+    source = Tensor("input", (rows, depth), bits)
+    chain: list[Operator] = []
+    last = source.name
+    for number in range(1, operators + 1):
+        name = f"matmul{number}"
+        weights = (Tensor(f"{name}.weight", (depth, columns), bits),)
+        chain.append(
+            MatMul(name, (Operand((Source(last),), (rows, depth)),), Tensor(name, (rows, columns), bits), weights)
+        )
+        last = name
+    return Workload("matmul_chain", tuple(chain), (source,))
+
+
+def stream(*, reads: int = 1, writes: int = 1, chunk_bytes: int = 65536) -> Workload:
+    """Bytes that are read from memory, written to it, or both, a chunk a sample; nothing is computed.
+
+    Args:
+        reads: chunks read for each sample.
+        writes: chunks written for each sample, 0 or 1; without one a single element is written.
+        chunk_bytes: bytes of a chunk.
+
+    Raises:
+        WorkloadError: neither reads nor writes, or a number out of range.
+    """
+    if reads < 0 or writes not in (0, 1) or not reads + writes or chunk_bytes < 1:
+        raise WorkloadError(
+            f"a stream of {reads} reads and {writes} writes of {chunk_bytes} bytes: expected reads >= 0, 0 or 1 writes "
+            "(not none of both), and chunks of at least a byte"
+        )
+    # Without reads the output is spread from a single element.
+    size = chunk_bytes if reads else 1
+    inputs = tuple(Tensor(f"input{number}", (size,)) for number in range(1, max(reads, 1) + 1))
+    operands = tuple(Operand((Source(tensor.name),), tensor.shape) for tensor in inputs)
+    operator: Operator = (
+        Elementwise("stream", operands, Tensor("stream", (chunk_bytes,)), operations_per_element=0)
+        if writes
+        else Move("stream", operands, Tensor("stream", (1,)), of="reads")
+    )
+    return Workload("stream", (operator,), inputs)
+
+
+def vector(*, elements: int = 65536, operations_per_element: int = 1) -> Workload:
+    """An element-wise operator, which keeps the vector unit busy.
+
+    Args:
+        elements: elements of its input and of its output.
+        operations_per_element: vector operations on each.
+
+    Raises:
+        WorkloadError: a number below 1.
+    """
+    if operations_per_element < 1:
+        raise WorkloadError(f"{operations_per_element} operations an element; expected at least 1")
+    source = Tensor("input", (elements,))
+    operand = Operand((Source("input"),), (elements,))
+    operator = Elementwise(
+        "vector", (operand,), Tensor("vector", (elements,)), operations_per_element=operations_per_element
+    )
+    return Workload("vector", (operator,), (source,))
