@@ -119,7 +119,20 @@ def cycles_by_operator(timeline: Timeline) -> dict[str, int]:
     total = np.zeros(len(timeline.program.operator_names) + 1, dtype=np.int64)
     np.add.at(total, operators, ends - starts)  # -1 is the last row
     names = (*timeline.program.operator_names, NO_OPERATOR)
-    return {names[operator]: int(total[operator]) for operator in dict.fromkeys(operators.tolist())}
+    cycles: dict[str, int] = {}
+    for operator in dict.fromkeys(operators.tolist()):
+        cycles[names[operator]] = cycles.get(names[operator], 0) + int(total[operator])  # a trace may use a name twice
+    return cycles
+
+
+def _event_before(timeline: Timeline) -> IntColumn:
+    """For each event, the row of the event before it of the same activity, or -1."""
+    activity = timeline.events.activity
+    order = np.argsort(activity, kind="stable")
+    before = np.full(len(activity), -1, dtype=np.int64)
+    same = activity[order[1:]] == activity[order[:-1]]
+    before[order[1:][same]] = order[:-1][same]
+    return before
 
 
 def cause_events(timeline: Timeline) -> IntColumn:
@@ -155,6 +168,11 @@ def critical_path(timeline: Timeline) -> IntColumn:
     causes = cause_events(timeline).tolist()
     row = len(finish) - 1 - int(np.argmax(finish[::-1]))  # of those that finish last, the one that started last
     path = {row: None}
-    while (row := causes[row]) >= 0 and row not in path:  # no run comes back to itself; a forged trace could
+    before = _event_before(timeline).tolist()
+    while (row := causes[row]) >= 0:
+        while row in path and row >= 0:  # grants of no cycles: two events of one activity end in one instant
+            row = before[row]
+        if row < 0:  # no run comes back to itself; a forged trace could
+            break
         path[row] = None
     return np.array(list(path)[::-1], dtype=np.int64)
