@@ -1,0 +1,233 @@
+"""What all systolic arrays share: a tile as a product, a product as folds, and how folds follow one another.
+
+A tile is a matrix product of M output positions (batch x rows x columns) by N filters over K terms (channels of a group
+x kernel). Two of the three lie on the array's rows and columns, the third streams past. What does not fit onto the
+array is cut into *folds*, column folds outside, row folds inside. In a fold of r rows and c columns the element at
+(i, j) works on item t of the stream in cycle i + j + t after the stream's start.
+
+All registers are clocked: a value latched at the end of a cycle is used from the next one on, and the one that it
+replaces may still be used in that cycle. Each row has one port for what streams in, each column one for what comes
+from the top and one for what leaves at the bottom. The stepping twins in ``tests/naive`` are this machine, element by
+element.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+
+from accelsim.hardware.buffer import Buffer, BufferFields, OptionallyPortedBufferFields
+from accelsim.hardware.dataflow.dataflow import (
+    Dataflow,
+    FloatTable,
+    IntColumn,
+    PEArrayFields,
+    TileColumns,
+    TileCosts,
+    checked_tiles,
+)
+from accelsim.hardware.fields import FieldMistake, Flag
+
+PARTIAL_SUM_BYTES = 4
+"""Size of a sum that later row folds still add to: 32 bits, as wide as accumulators of INT8 products are."""
+
+
+class SystolicFields(PEArrayFields):
+    """A template's ``pe_array`` section for a systolic array."""
+
+    counting: Literal["causal", "scalesim"] = "causal"
+    compact_edge_folds: Flag = False
+    fold_overlap: Flag = False
+
+
+class Products(NamedTuple):
+    """Tiles as matrix products, one row a tile: ``repeats`` products, one after another, of (M x K) by (K x N)."""
+
+    repeats: IntColumn
+    M: IntColumn
+    N: IntColumn
+    K: IntColumn
+
+
+class Placement(NamedTuple):
+    """Which sizes of a product lie on the array's rows and columns, and which one streams past."""
+
+    rows: IntColumn
+    columns: IntColumn
+    stream: IntColumn
+
+
+class Accesses(NamedTuple):
+    """Accesses to the global buffer, in elements, one row a tile; what streams in twice is read twice."""
+
+    input_reads: IntColumn
+    weight_reads: IntColumn
+    output_writes: IntColumn
+    """Complete results, and sums to which later row folds still add."""
+    partial_sum_reads: IntColumn
+    """Such sums, read back; each has been written once. SCALE-Sim does not count them."""
+
+
+@dataclass(frozen=True)
+class SystolicArray(Dataflow):
+    """A grid of multiply-accumulate elements, each joined to its neighbours only."""
+
+    rows: int
+    columns: int
+    counting: Literal["causal", "scalesim"]
+    """``causal``: as the hardware must; ``scalesim``: as SCALE-Sim v3.0.0 counts, each operator one tile."""
+    mac_pj: float
+    buffer: Buffer
+    compact_edge_folds: bool = False
+    """A fold that fills only a part of the array runs as on an array of that size: the rest is bypassed."""
+    fold_overlap: bool = False
+    """A fold starts while outputs of the one before it are on their way, as early as registers and ports allow."""
+
+    pe_array_fields = SystolicFields
+    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": OptionallyPortedBufferFields}
+    parts = ("mac", "buffer.global")
+    switches: ClassVar[tuple[str, ...]] = ("compact_edge_folds", "fold_overlap")
+    """Fields of the template that SCALE-Sim's counting does not know."""
+
+    @classmethod
+    def from_template(cls, pe_array: PEArrayFields, buffers: Mapping[str, Buffer]) -> Self:
+        """Array and buffer from the template's fields.
+
+        Raises :class:`FieldMistake` for a switch that SCALE-Sim's counting does not know.
+        """
+        assert isinstance(pe_array, SystolicFields)
+        switches = {name: getattr(pe_array, name) for name in cls.switches}
+        for name, on in switches.items():
+            if on and pe_array.counting == "scalesim":
+                raise FieldMistake(
+                    ("pe_array", name),
+                    "found True; SCALE-Sim has no such array: set it to false, or pe_array.counting to causal",
+                )
+        return cls(
+            rows=pe_array.rows,
+            columns=pe_array.columns,
+            counting=pe_array.counting,
+            mac_pj=float(pe_array.mac_energy),
+            buffer=buffers["global"],
+            **switches,
+        )
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """One for every element."""
+        return self.rows * self.columns
+
+    @property
+    def one_tile_per_operator(self) -> bool:
+        """SCALE-Sim never cuts a layer."""
+        return self.counting == "scalesim"
+
+    @abstractmethod
+    def _place(self, products: Products) -> Placement:
+        """What lies where."""
+
+    @abstractmethod
+    def _lead(self, rows: IntColumn) -> IntColumn:
+        """Cycles before the first stream may start, when its fold has so many rows."""
+
+    @abstractmethod
+    def _length(self, fold: Placement) -> IntColumn:
+        """Cycles from the start of a fold's stream until its last output has left."""
+
+    @abstractmethod
+    def _interval(self, fold: Placement, next_rows: IntColumn) -> IntColumn:
+        """Cycles from the start of a fold's stream to that of the next fold's, which has ``next_rows`` rows."""
+
+    @abstractmethod
+    def _accesses(self, products: Products) -> Accesses:
+        """See :meth:`accesses`."""
+
+    def cost(self, tiles: TileColumns) -> TileCosts:
+        """The closed forms, bounded below by what the buffer's read port delivers."""
+        products = self._products(tiles)
+        accesses = self._accesses(products)
+        read_bytes = _read_bytes(accesses)
+        written_bytes = accesses.output_writes + (PARTIAL_SUM_BYTES - 1) * accesses.partial_sum_reads
+        cycles = self._cycles(products)
+        if rate := self.buffer.read_bytes_per_cycle:
+            cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
+        buffer_pj = self.buffer.read_pj_per_byte * read_bytes + self.buffer.write_pj_per_byte * written_bytes
+        macs = products.repeats * products.M * products.N * products.K
+        energy_pj: FloatTable = np.stack([self.mac_pj * macs, buffer_pj], axis=1)
+        return TileCosts(cycles, energy_pj)
+
+    def port_bytes(self, tiles: TileColumns) -> IntColumn:
+        """See :meth:`Dataflow.port_bytes`: all reads pass the port."""
+        return _read_bytes(self.accesses(tiles))
+
+    def accesses(self, tiles: TileColumns) -> Accesses:
+        """Accesses of each tile to the global buffer. Raises as :meth:`cost` does."""
+        return self._accesses(self._products(tiles))
+
+    def mapping_efficiency(self, tiles: TileColumns) -> FloatTable:
+        """The share of the array's elements that a tile's folds use, in the mean. Raises as :meth:`cost` does."""
+        on = self._place(self._products(tiles))
+        row_folds, column_folds = self._fold_counts(on)
+        efficiency: FloatTable = on.rows * on.columns / (row_folds * self.rows * (column_folds * self.columns))
+        return efficiency
+
+    def _products(self, tiles: TileColumns) -> Products:
+        """Groups are products of their own, and so are samples whose weights another operator makes."""
+        rate = self.buffer.read_bytes_per_cycle or Fraction(0)
+        # Edge folds count as full ones, so cycles may exceed MACs by 2 rows + columns; partial sums have 4 bytes.
+        headroom = (2 * self.rows + self.columns + 6) * max(rate.denominator, 2)
+        tiles = checked_tiles(tiles, (1 << 62) // headroom)
+        N = np.where(tiles.groups > 1, np.minimum(tiles.filters, tiles.filters_per_group), tiles.filters)
+        own_weights = tiles.weights_from_operator != 0
+        repeats = -(-tiles.filters // N) * np.where(own_weights, tiles.batch, 1)
+        M = np.where(own_weights, 1, tiles.batch) * tiles.rows * tiles.columns
+        K = tiles.channels // tiles.groups * tiles.kernel_rows * tiles.kernel_columns
+        return Products(repeats, M, N, K)
+
+    def _fold_counts(self, on: Placement) -> tuple[IntColumn, IntColumn]:
+        """Row folds and column folds of one product."""
+        return -(-on.rows // self.rows), -(-on.columns // self.columns)
+
+    def _cycles(self, products: Products) -> IntColumn:
+        """From the first operand of the first fold to the last output, over all products of a tile.
+
+        Folds have at most two heights and two widths, first and last; so their intervals come in few kinds, which are
+        counted. Within a column fold outputs leave in order, but a narrow last column fold may be done before the wide
+        one ahead of it.
+        """
+        on = self._place(products)
+        row_folds, column_folds = self._fold_counts(on)
+        top, bottom = self._extents(on.rows, self.rows, row_folds)
+        left, right = self._extents(on.columns, self.columns, column_folds)
+
+        def down(columns: IntColumn) -> IntColumn:
+            """From the start of a column fold's first row fold to that of its last."""
+            fold = Placement(top, columns, on.stream)
+            full: IntColumn = np.maximum(row_folds - 2, 0)
+            edge: IntColumn = np.minimum(row_folds - 1, 1)
+            return full * self._interval(fold, top) + edge * self._interval(fold, bottom)
+
+        last_of_wide, last = Placement(bottom, left, on.stream), Placement(bottom, right, on.stream)
+        to_next_column = self._interval(last_of_wide, top)
+        product = (column_folds - 1) * (down(left) + to_next_column) + down(right)
+        last_start = self._lead(top) + products.repeats * product + (products.repeats - 1) * self._interval(last, top)
+        wide_start = last_start - down(right) - to_next_column
+        wide_end = np.where(column_folds > 1, wide_start + self._length(last_of_wide), 0)
+        end: IntColumn = np.maximum(last_start + self._length(last), wide_end)
+        return end
+
+    def _extents(self, size: IntColumn, array: int, folds: IntColumn) -> tuple[IntColumn, IntColumn]:
+        """Rows (or columns) that the first and the last fold take."""
+        if self.compact_edge_folds:
+            return np.minimum(size, array), size - (folds - 1) * array
+        whole = np.full_like(size, array)
+        return whole, whole
+
+
+def _read_bytes(accesses: Accesses) -> IntColumn:
+    return accesses.input_reads + accesses.weight_reads + PARTIAL_SUM_BYTES * accesses.partial_sum_reads
