@@ -15,6 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from accelsim.analysis.compare_report import Comparison as Comparison
+    from accelsim.analysis.compare_report import compare as compare
     from accelsim.analysis.report import report as report
     from accelsim.engine import simulate as simulate
     from accelsim.engine.replay import replay as replay
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Accelerator": "hardware.accelerator",
     "AccelsimError": "errors",
+    "Comparison": "analysis.compare_report",
     "DramTensor": "schedule.notation",
     "Layerwise": "search",
     "Operand": "workload.operator",
@@ -50,6 +53,7 @@ _HOMES = {
     "Tensor": "workload.tensor",
     "Timeline": "timeline.table",
     "Workload": "workload.graph",
+    "compare": "analysis.compare_report",
     "explain": "program.explain",
     "load_accelerator": "library",
     "load_timeline": "formats",

@@ -51,6 +51,7 @@ td.note { overflow-wrap: anywhere; text-align: left; white-space: normal; }
 .note, .legend { color: var(--soft); font-size: .88rem; }
 .legend i { border-radius: 2px; display: inline-block; height: .75em; margin: 0 .35em 0 0; width: .75em; }
 .legend span { margin-right: 1.1em; white-space: nowrap; }
+pre { font-size: .8rem; overflow-x: auto; }
 summary { cursor: pointer; font-weight: 650; padding: .4rem 0; }
 @media print { :root { --ground: #fff; --ink: #000; --soft: #444; --line: #ccc; --card: #f3f3f3; --bar: #0072b2; }
   body { max-width: none; padding: 0; } .picture, table, .figures { break-inside: avoid; }
@@ -86,6 +87,11 @@ def page(timelines: Sequence[Timeline], sections: Sequence[str] = ()) -> str:
         if len(reports) > 1:
             body.append(f"<h2>Run {number}: {html.escape(one.title)}</h2>")
         body += _run(one)
+    return document(title, body)
+
+
+def document(title: str, body: Sequence[str]) -> str:
+    """A whole page with the style of all pages; ``body`` is HTML, ``title`` is text."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -123,7 +129,7 @@ def _run(one: Report) -> list[str]:
     operators = html.escape(f"All {len(cycles_by_operator(timeline))} operators")
     return [
         _figures(timeline),
-        _picture(timeline),
+        picture(timeline),
         _causes(timeline),
         f'<div class="tables">{"".join(section_table(section) for section in one.sections())}</div>',
         f"<details><summary>{operators}</summary>{_operators(timeline)}</details>",
@@ -146,10 +152,10 @@ def _figures(timeline: Timeline) -> str:
     return f'<div class="figures">{boxes}</div>'
 
 
-def _picture(timeline: Timeline) -> str:
-    """The picture, drawn in the page's own colour of text."""
+def picture(timeline: Timeline, until_cycles: int | None = None) -> str:
+    """The picture, drawn in the page's own colour of text; see :func:`accelsim.plot.timeline.timeline_figure`."""
     try:
-        drawn = figure_bytes(timeline_figure(timeline), ".svg").decode()
+        drawn = figure_bytes(timeline_figure(timeline, until_cycles), ".svg").decode()
     except MissingExtra as error:
         return f'<p class="note">No picture: {html.escape(str(error))}</p>'
     return f'<div class="picture">{drawn[drawn.index("<svg") :].replace(INK, "currentColor")}</div>'
@@ -195,4 +201,6 @@ def _operators(timeline: Timeline) -> str:
 def _provenance(timeline: Timeline) -> str:
     """All that is known of how the run was made, and the facts of its program."""
     found = {"engine": timeline.engine, **timeline.program.facts, **lasting(timeline.provenance)}
-    return section_table(Section("", [Row(name, str(value)) for name, value in sorted(found.items())]))
+    template = found.pop("hardware_template", None)
+    shown = f"<pre>{html.escape(str(template))}</pre>" if template else ""
+    return section_table(Section("", [Row(name, str(value)) for name, value in sorted(found.items())])) + shown

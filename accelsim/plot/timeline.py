@@ -39,19 +39,20 @@ CHARACTER_POINTS = 4.6
 """Width of a character of 7.5 points, on the safe side."""
 
 
-def timeline_figure(timeline: Timeline) -> Figure:
+def timeline_figure(timeline: Timeline, until_cycles: int | None = None) -> Figure:
     """Draws a timeline: save it with :func:`accelsim.plot.style.save_figure`.
 
-    Cores show their tiles at full height and, lower, what they wait for; links show what they move.
+    Cores show their tiles at full height and, lower, what they wait for; links show what they move. The axis ends at
+    ``until_cycles``, by default at the latency.
 
     Raises:
         MissingExtra: matplotlib is not installed.
     """
     with matplotlib_style():
-        return _draw(timeline)
+        return _draw(timeline, max(until_cycles or timeline.latency_cycles, 1))
 
 
-def _draw(timeline: Timeline) -> Figure:
+def _draw(timeline: Timeline, until_cycles: int) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
@@ -68,10 +69,9 @@ def _draw(timeline: Timeline) -> Figure:
     grid.update(hspace=0.16 * len(heights) / sum(heights))
     axes = [figure.add_subplot(grid[0])]
     axes += [figure.add_subplot(grid[row], sharex=axes[0]) for row in range(1, len(heights))]
-    latency = max(timeline.latency_cycles, 1)
-    axes[0].set_xlim(0, latency)
+    axes[0].set_xlim(0, until_cycles)
     edges = bin_edges(timeline, min(BINS, BINS_OF_ALL_LANES // max(len(lanes), 1)))
-    _draw_operators(axes[0], timeline)
+    _draw_operators(axes[0], timeline, until_cycles)
     drawn = _draw_lanes(axes[1], timeline, lanes, edges)
     for axis, link in zip(axes[2:], links, strict=False):
         drawn |= _draw_bandwidth(axis, timeline, link)
@@ -81,19 +81,19 @@ def _draw(timeline: Timeline) -> Figure:
         axis.tick_params(axis="x", labelbottom=False, bottom=False)
     axes[-1].xaxis.set_major_formatter(FuncFormatter(lambda cycles, _: f"{cycles:,.0f}"))
     axes[-1].set_xlabel("cycles")
-    _draw_seconds(axes[0], timeline)
+    _draw_seconds(axes[0], timeline, until_cycles)
     _draw_heading(figure, timeline, inches, drawn, len(program.resource_names) - len(lanes))
     return figure
 
 
-def _draw_seconds(axis: Axes, timeline: Timeline) -> None:
+def _draw_seconds(axis: Axes, timeline: Timeline, until_cycles: int) -> None:
     """A second scale on top, in the unit that suits, when the clock is known."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     clock_hz = known(timeline.program, "clock_hz")
     if not clock_hz:
         return
-    seconds = timeline.latency_cycles / clock_hz
+    seconds = until_cycles / clock_hz
     units = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
     unit, factor = next(((unit, factor) for unit, factor in units if seconds * factor >= 1), ("ns", 1e9))
     per_cycle = factor / clock_hz
@@ -141,21 +141,20 @@ def _draw_heading(figure: Figure, timeline: Timeline, inches: float, drawn: set[
         )
 
 
-def _draw_operators(axis: Axes, timeline: Timeline) -> None:
+def _draw_operators(axis: Axes, timeline: Timeline, until_cycles: int) -> None:
     """A strip that says which operator each cycle belongs to; names stand where there is room for them."""
     starts, ends, operators = operator_intervals(timeline)
     new = np.flatnonzero(np.concatenate([[True], operators[1:] != operators[:-1]])[: len(operators)])
     starts, ends = starts[new], np.append(starts[new][1:], ends[-1:])
-    latency = max(timeline.latency_cycles, 1)
     points = WIDTH_INCHES * 72 * (RIGHT - LEFT)
     for place, (start, end, operator) in enumerate(
         zip(starts.tolist(), ends.tolist(), operators[new].tolist(), strict=True)
     ):
-        if (end - start) * BINS < latency:
+        if (end - start) * BINS < until_cycles:
             continue
         axis.broken_barh([(start, end - start)], (0, 1), facecolor=FAINT, alpha=(0.22, 0.42)[place % 2], linewidth=0)
         name = shown(timeline.program.operator_names[operator]) if operator >= 0 else ""
-        if len(name) * CHARACTER_POINTS + 4 < (end - start) / latency * points:
+        if len(name) * CHARACTER_POINTS + 4 < (end - start) / until_cycles * points:
             axis.text((start + end) / 2, 0.48, name, size=7.5, ha="center", va="center", clip_on=True)
     axis.set_ylim(0, 1)
     axis.set_yticks([0.5], ["operator"])
