@@ -105,15 +105,16 @@ Raises TilingNumberError where the number cannot be realised.
 """
 
 
-def tile(workload: Workload, schedule: Schedule) -> Tiling:
+def tile(workload: Workload, schedule: Schedule, tiler: GroupTiler | None = None) -> Tiling:
     """Cuts the fused groups of ``schedule`` into tiles.
 
-    Order and cuts must be legal (:mod:`accelsim.schedule.rules`).
+    Order and cuts must be legal (:mod:`accelsim.schedule.rules`). ``tiler`` stands in for that of the workload's tile
+    rule, to keep what it has cut before.
 
     Raises:
         TilingNumberError: a tiling number is too large for the shapes that it cuts.
     """
-    tiler = group_tiler(workload.tile_rule)
+    tiler = tiler or group_tiler(workload.tile_rule)
     groups: list[FusedGroup] = []
     steps: list[Step] = []
     for (begin, end), tiles in zip(schedule.groups, schedule.tiling_numbers, strict=True):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import ClassVar
 
 from accelsim.errors import BufferOverflow, TilingNumberError
@@ -40,9 +42,10 @@ class Layerwise(Scheduler):
         capacity = accelerator.buffers["global"].capacity_bytes
         numbers = [_smallest_fitting(workload, operator, capacity) for operator in workload.operators]
         late: set[int] = set()
+        tiler = cache(lambda name, number: group_tiler(workload.tile_rule)(workload, [workload.operator(name)], number))
         while True:
             schedule = _schedule(workload, numbers)
-            tiling = tile(workload, schedule)
+            tiling = tile(workload, schedule, lambda _, group, number: tiler(group[0].name, number))
             tensors = [_delayed(tensor, late) for tensor in default_tensors(tiling)]
             usage = usage_bytes(tensors, len(tiling.steps))
             peak = max(usage)
@@ -50,7 +53,7 @@ class Layerwise(Scheduler):
                 if late:
                     schedule = replace(schedule, dram_tensors=_service_order(tensors))
                 return SearchResult(schedule, self.name, None)
-            if not _relieve(tiling, tensors, usage.index(peak) - 1, peak - capacity, numbers, late):
+            if not _relieve(tiling, tensors, [size - capacity for size in usage], numbers, late):
                 check_buffer(tiling, tensors, capacity)
 
 
@@ -107,28 +110,42 @@ def _next_number(workload: Workload, operator: Operator, number: int) -> int | N
 
 
 def _relieve(
-    tiling: Tiling, tensors: list[LiveTensor], position: int, over_bytes: int, numbers: list[int], late: set[int]
+    tiling: Tiling, tensors: list[LiveTensor], over_bytes: list[int], numbers: list[int], late: set[int]
 ) -> bool:
-    """Relieves a position that overflows: cuts an operator finer, or delays weights. False if neither is left."""
-    tiles: Counter[int] = Counter()
-    ahead: list[int] = []
+    """Relieves positions that overflow by ``over_bytes`` (position -1 first), once for each place; False if it
+    cannot."""
+    full = [row - 1 for row, over in enumerate(over_bytes) if over > 0]
+    alive: dict[int, list[LiveTensor]] = {position: [] for position in full}
     for tensor in tensors:
-        if not tensor.start <= position < tensor.end:
-            continue
+        for position in full[bisect_left(full, tensor.start) : bisect_left(full, tensor.end)]:
+            alive[position].append(tensor)
+    changed: set[int] = set()
+    for position in full:
+        if changed.isdisjoint(tensor.place for tensor in alive[position]):
+            relieved = _relieve_position(tiling, alive[position], position, over_bytes[position + 1], numbers, late)
+            if not relieved:
+                return False
+            changed |= relieved
+    return True
+
+
+def _relieve_position(
+    tiling: Tiling, alive: list[LiveTensor], position: int, over_bytes: int, numbers: list[int], late: set[int]
+) -> set[int]:
+    """Cuts an operator finer, or delays weights; the places that it changed."""
+    tiles: Counter[int] = Counter()
+    for tensor in alive:
         if tensor.tile is not None:
             tiles[tensor.place] += tensor.bytes
-        elif tiling.first(tensor.place) > position:
-            ahead.append(tensor.place)
-    if ahead and sum(tiles.values()) < 2 * over_bytes:
-        late.update(ahead)
-        return True
-    for place, _ in tiles.most_common():
-        finer = _next_number(tiling.workload, tiling.workload.operators[place], numbers[place])
-        if finer is not None:
-            numbers[place] = finer
-            return True
-    late.update(ahead)
-    return bool(ahead)
+    ahead = {tensor.place for tensor in alive if tensor.tile is None and tiling.first(tensor.place) > position}
+    if not ahead or sum(tiles.values()) >= 2 * over_bytes:
+        for place, _ in tiles.most_common():
+            finer = _next_number(tiling.workload, tiling.workload.operators[place], numbers[place])
+            if finer is not None:
+                numbers[place] = finer
+                return {place}
+    late |= ahead
+    return ahead
 
 
 def _delayed(tensor: LiveTensor, late: set[int]) -> LiveTensor:
