@@ -122,6 +122,12 @@ class Workload:
         return sum(operator.weight_bytes for operator in self.operators)
 
     @cached_property
+    def parameters(self) -> int:
+        """Elements of all parameters, tables of embeddings included; what has one name is one tensor (tied weights)."""
+        tensors = {tensor.name: tensor for operator in self.operators for tensor in operator.parameters}
+        return sum(tensor.elements for tensor in tensors.values())
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 over everything that decides how it runs."""
         content = (self.name, self.operators, self.inputs, self.batch, self.tile_rule.value, self.outputs)

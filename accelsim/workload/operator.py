@@ -136,6 +136,11 @@ class Operator(ABC):
         """Bytes of all parameters."""
         return sum(tensor.sample_bytes for tensor in self.weights)
 
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        """All parameters, whether loaded or not."""
+        return self.weights
+
     def producers(self) -> tuple[str, ...]:
         """Names of all that it reads, without repeats, in the order of its operands."""
         return tuple(dict.fromkeys(source.producer for operand in self.operands for source in operand.sources))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from typing import get_args
 
 from accelsim.errors import UnknownName, WorkloadError
 from accelsim.units import did_you_mean
 from accelsim.workload.graph import Workload
 from accelsim.workload.models.cnn import inception_resnet_v1, resnet
+from accelsim.workload.models.language_recipes import bert, gpt2, llama
 from accelsim.workload.models.micro import matmul_chain, stream, vector
 from accelsim.workload.models.randwire import randwire
 from accelsim.workload.models.transformer import gpt2_decode, gpt2_prefill
@@ -19,6 +21,9 @@ RECIPES: dict[str, Callable[..., Workload]] = {
     "micro.matmul_chain": matmul_chain,
     "micro.stream": stream,
     "micro.vector": vector,
+    "language.bert": bert,
+    "language.gpt2": gpt2,
+    "language.llama": llama,
     "randwire.randwire": randwire,
     "transformer.gpt2_decode": gpt2_decode,
     "transformer.gpt2_prefill": gpt2_prefill,
@@ -45,6 +50,10 @@ def build(model: str, parameters: Mapping[str, object]) -> Workload:
                 f"recipe '{model}' has no parameter '{name}'{did_you_mean(name, known)}; it has {', '.join(known)}"
             )
         kind = known[name].annotation
+        if get_args(kind):  # int | None: it may be left out
+            kind = get_args(kind)[0]
+            if value is None:
+                continue
         allowed = (int, float) if kind is float else (kind,)
         if not isinstance(value, allowed) or isinstance(value, bool):
             raise WorkloadError(f"recipe '{model}', parameter '{name}': found {value!r}; expected {_EXPECTED[kind]}")

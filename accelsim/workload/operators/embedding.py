@@ -36,6 +36,11 @@ class Embedding(Operator):
                 f"embedding '{self.name}': indices of shape {self.operands[1].shape} do not give {shape}"
             )
 
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        """The table."""
+        return (self.table,)
+
     def tile_axes(self) -> TileAxes:
         """See :func:`default_tile_axes`; a single row is not cut."""
         return default_tile_axes(self.output.shape)

@@ -27,7 +27,7 @@ class Softmax(Operator):
     kind: ClassVar[str] = "softmax"
 
     def tile_axes(self) -> TileAxes:
-        """Rows and the axis before them (heads), if it is the columns that are summed; else as element-wise operators."""
+        """Rows, and heads where it is the columns that are summed; else as element-wise operators."""
         axis = self.axis % len(self.output.shape)
         axes = default_tile_axes(self.output.shape)
         if axes.columns == axis:
