@@ -1,0 +1,335 @@
+"""Rooflines, of performance and of energy: what a machine can attain at most, and where a run and its operators stand.
+
+Two maps over one axis, the operational intensity of a memory level: operations for each byte that crosses it.
+
+* Performance, in operations a cycle (Williams, Waterman and Patterson, CACM 2009): time overlaps, so the slowest
+  resource alone counts, ``min(P, B I)``.
+* Energy, in operations a picojoule (Choi, Bedard, Fowler and Vuduc, IPDPS 2013): energies add, so the roof has no
+  corner, ``1 / (e_op + e_byte / I)``.
+
+One multiply-accumulate is two operations, one operation of the vector unit is one. Array and vector unit never run at
+once, so the peak of work that has both is W / (MACs / MAC rate + vector operations / vector rate).
+
+No point can lie above its roof, by construction: see :class:`Point` for what its time and its bytes are, and
+``docs/decisions/roofline_time.md`` for why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accelsim.errors import InputError
+from accelsim.hardware.accelerator import Accelerator
+from accelsim.hardware.dataflow.dataflow import TileColumns
+from accelsim.program.bounds import activity_cycles
+from accelsim.program.tables import SHAPE_COLUMNS, ActivityKind, FloatTable, IntColumn, Program
+from accelsim.timeline.stalls import NO_OPERATOR, cycles_by_operator
+from accelsim.timeline.table import Timeline
+
+ARRAY, VECTOR_UNIT, BUFFER, DRAM = "array", "vector_unit", "buffer.global", "dram"
+OPERATIONS_PER_MAC = 2
+TOLERANCE = 1e-9
+"""How far rounding of ``float64`` may lift a point above its roof, relatively."""
+
+
+@dataclass(frozen=True)
+class Roof:
+    """One limit of a machine."""
+
+    level: str
+    """``array``, ``vector_unit``, ``buffer.global`` (its read port) or ``dram``."""
+    source: str
+    """``datasheet`` or ``measured``."""
+    unit: str
+    """``op/cycle``, ``B/cycle``, ``op/pJ`` or ``pJ/B``."""
+    value: float
+    of: str
+    """What it is the limit of: ``MACs``, ``vector operations``, ``reads``, ``writes``, ``reads and writes``."""
+    kernel: str = ""
+    """Measured roofs: the micro-kernel."""
+
+
+class Limits(NamedTuple):
+    """A machine's peak rates, and what an operation or a byte costs at least."""
+
+    macs_per_cycle: int
+    vector_ops_per_cycle: Fraction
+    mac_pj: float
+    vector_pj: float
+    dram_bytes_per_cycle: Fraction
+    port_bytes_per_cycle: Fraction | None
+    """Of the global buffer's read port; None where it never limits."""
+    port_pj_per_byte: float
+
+    @staticmethod
+    def of(accelerator: Accelerator) -> Limits:
+        """Those of a machine."""
+        one_mac = TileColumns(**{name: np.full(1, name != "weights_from_operator") for name in SHAPE_COLUMNS})
+        mac = accelerator.part_names.index("mac")
+        buffer = accelerator.buffers["global"]
+        return Limits(
+            macs_per_cycle=accelerator.macs_per_cycle,
+            vector_ops_per_cycle=accelerator.vector_ops_per_cycle,
+            mac_pj=float(accelerator.array_cost(one_mac).energy_pj[0, mac]),
+            vector_pj=accelerator.vector_unit.pj_per_operation,
+            dram_bytes_per_cycle=accelerator.dram.bytes_per_cycle,
+            port_bytes_per_cycle=buffer.read_bytes_per_cycle,
+            port_pj_per_byte=buffer.read_pj_per_byte,
+        )
+
+
+@dataclass(frozen=True)
+class Point:
+    """A run, or one of its operators, at one memory level.
+
+    ``macs`` and ``vector_ops`` are work that was needed *and* done: what is computed again counts once.
+
+    ``bytes`` are those of its own transfers (``dram``), or those that its tiles read through the port of the buffer
+    (``buffer.global``), whenever they moved.
+
+    ``cycles`` of the run are its latency. Those of an operator are the cycles that belong to it (its tiles, and the
+    waiting before them), but at least as many as each resource was busy for it: bytes that were moved ahead, in another
+    operator's time, cannot have taken less than their time on the link.
+    """
+
+    name: str
+    """``run``, or the operator's name."""
+    level: str
+    macs: int
+    vector_ops: int
+    bytes: int
+    cycles: int
+    cycles_attributed: int
+    """Those that belong to it; they add up to the latency over all operators."""
+    energy_pj: float
+    """Of its activities, and the static energy of the cycles attributed to it."""
+    level_pj: float
+    """What ``bytes`` cost at this level."""
+    peak_cycles: float
+    """What its work would take at the peak rates of array and vector unit."""
+    transfer_cycles: float
+    """What ``bytes`` would take at the full bandwidth of the level; 0 where that never limits."""
+    peak_pj: float
+    """What its work costs in array and vector unit alone."""
+
+    @property
+    def operations(self) -> int:
+        """A multiply-accumulate is two, a vector operation is one."""
+        return OPERATIONS_PER_MAC * self.macs + self.vector_ops
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations for each byte; None (infinite) where nothing crosses this level."""
+        return self.operations / self.bytes if self.bytes else None
+
+    @property
+    def ops_per_cycle(self) -> float:
+        """Operations in the mean cycle."""
+        return _ratio(self.operations, self.cycles)
+
+    @property
+    def ops_per_pj(self) -> float:
+        """Operations for each picojoule, which is also TOPS/W."""
+        return _ratio(self.operations, self.energy_pj)
+
+    @property
+    def roof_ops_per_cycle(self) -> float:
+        """min(P, B I), for its own mix of work."""
+        return _ratio(self.operations, max(self.peak_cycles, self.transfer_cycles))
+
+    @property
+    def roof_ops_per_pj(self) -> float:
+        """1 / (e_op + e_byte / I), for its own mix of work, and of reads and writes."""
+        return _ratio(self.operations, self.peak_pj + self.level_pj)
+
+    @property
+    def utilization(self) -> float:
+        """Achieved over peak rate, y / P: the share of its cycles that the peak rate would have needed."""
+        return _ratio(self.peak_cycles, self.cycles)
+
+    @property
+    def memory_utilization(self) -> float:
+        """Achieved over full bandwidth, y / (B I); 0 where the level never limits."""
+        return _ratio(self.transfer_cycles, self.cycles)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, as ``accelsim roofline --json`` prints it."""
+        names = ("name", "level", "operations", "bytes", "intensity", "ops_per_cycle", "roof_ops_per_cycle")
+        more = ("ops_per_pj", "roof_ops_per_pj", "macs", "vector_ops", "cycles", "cycles_attributed", "energy_pj")
+        return {name: getattr(self, name) for name in (*names, *more, "utilization", "memory_utilization")}
+
+
+def _ratio(number: float, by: float) -> float:
+    return number / by if by else 0.0
+
+
+def datasheet_roofs(accelerator: Accelerator) -> tuple[Roof, ...]:
+    """The roofs that a machine's template states."""
+    limits, dram = Limits.of(accelerator), accelerator.dram
+
+    def roof(level: str, unit: str, value: float | Fraction, of: str) -> Roof:
+        return Roof(level, "datasheet", unit, float(value), of)
+
+    roofs = [
+        roof(ARRAY, "op/cycle", OPERATIONS_PER_MAC * limits.macs_per_cycle, "MACs"),
+        roof(VECTOR_UNIT, "op/cycle", limits.vector_ops_per_cycle, "vector operations"),
+    ]
+    if limits.port_bytes_per_cycle is not None:
+        roofs.append(roof(BUFFER, "B/cycle", limits.port_bytes_per_cycle, "reads"))
+    roofs.append(roof(DRAM, "B/cycle", dram.bytes_per_cycle, "reads and writes"))
+    for level, energy, of in ((ARRAY, limits.mac_pj, "MACs"), (VECTOR_UNIT, limits.vector_pj, "vector operations")):
+        if energy:
+            operations = OPERATIONS_PER_MAC if level == ARRAY else 1
+            roofs.append(roof(level, "op/pJ", operations / energy, of))
+    roofs.append(roof(BUFFER, "pJ/B", limits.port_pj_per_byte, "reads"))
+    roofs.append(roof(DRAM, "pJ/B", dram.read_pj_per_byte, "reads"))
+    roofs.append(roof(DRAM, "pJ/B", dram.write_pj_per_byte, "writes"))
+    return tuple(roofs)
+
+
+def roofline_points(accelerator: Accelerator, timeline: Timeline) -> tuple[Point, ...]:
+    """The points of a run: first the whole run, then its operators in computing order, each at every level.
+
+    Levels are ``dram`` and, where the dataflow tells the bytes, ``buffer.global``.
+
+    Args:
+        accelerator: the machine that ran it.
+        timeline: the run. Of a trace that does not name its machine, ``accelerator`` is believed to be it.
+
+    Raises:
+        InputError: the run is another machine's; or, of a trace that does not say, a point lies above its roof.
+    """
+    found = timeline.program.facts.get("hardware_digest")
+    if found is not None and found != accelerator.digest:
+        raise InputError(
+            f"the timeline ran on '{timeline.program.facts.get('hardware')}' with other numbers (digest "
+            f"{str(found)[:12]}) than the machine of the roofs, '{accelerator.name}' (digest "
+            f"{accelerator.digest[:12]}); give the template of the run, and the same --set"
+        )
+    points = tuple(_points(Limits.of(accelerator), accelerator, timeline))
+    _check(points)
+    return points
+
+
+class _Shares(NamedTuple):
+    """Per operator, one row each and a last one for what belongs to none."""
+
+    macs: IntColumn
+    vector_ops: IntColumn
+    busy: IntColumn
+    """Shape (operators + 1, resources): cycles that each resource served it."""
+    energy_pj: list[float]
+    dram_bytes: IntColumn
+    dram_pj: list[float]
+    port_bytes: IntColumn | None
+
+
+def _points(limits: Limits, accelerator: Accelerator, timeline: Timeline) -> Iterator[Point]:
+    program = timeline.program
+    shares = _shares(accelerator, program)
+    attributed = cycles_by_operator(timeline)
+    names = (*program.operator_names, NO_OPERATOR)
+    rows = [names.index(name) for name in attributed if name != NO_OPERATOR]
+    # What has transfers only, or nothing that took time, comes after those that have cycles of their own.
+    active = np.unique(program.activities.operator) % len(names)
+    rows += [row for row in active.tolist() if row not in rows]
+
+    def at_levels(name: str, chosen: Sequence[int], cycles: int, cycles_attributed: int) -> Iterator[Point]:
+        macs, vector_ops = (int(column[chosen].sum()) for column in (shares.macs, shares.vector_ops))
+        energy_pj = math.fsum(shares.energy_pj[row] for row in chosen)
+        energy_pj += program.static_pj_per_cycle * cycles_attributed
+        peak_cycles = macs / limits.macs_per_cycle + float(vector_ops / limits.vector_ops_per_cycle)
+        moved = int(shares.dram_bytes[chosen].sum())
+        dram_pj = math.fsum(shares.dram_pj[row] for row in chosen)
+        levels: list[tuple[str, int, float, Fraction | None]]
+        levels = [(DRAM, moved, dram_pj, limits.dram_bytes_per_cycle)]
+        if shares.port_bytes is not None:
+            read = int(shares.port_bytes[chosen].sum())
+            levels.append((BUFFER, read, read * limits.port_pj_per_byte, limits.port_bytes_per_cycle))
+        for level, size, level_pj, rate in levels:
+            yield Point(
+                name=name,
+                level=level,
+                macs=macs,
+                vector_ops=vector_ops,
+                bytes=size,
+                cycles=cycles,
+                cycles_attributed=cycles_attributed,
+                energy_pj=energy_pj,
+                level_pj=level_pj,
+                peak_cycles=peak_cycles,
+                transfer_cycles=float(size / rate) if rate else 0.0,
+                peak_pj=macs * limits.mac_pj + vector_ops * limits.vector_pj,
+            )
+
+    latency = timeline.latency_cycles
+    yield from at_levels("run", range(len(names)), latency, latency)
+    for row in rows:
+        mine = attributed.get(names[row], 0)
+        yield from at_levels(names[row], [row], max(mine, int(shares.busy[row].max(initial=0))), mine)
+
+
+def _shares(accelerator: Accelerator, program: Program) -> _Shares:
+    activities = program.activities
+    operators = len(program.operator_names) + 1  # -1 is the last row
+
+    def summed(values: IntColumn) -> IntColumn:
+        total = np.zeros(operators, dtype=np.int64)
+        np.add.at(total, activities.operator, values)
+        return total
+
+    def summed_pj(values: FloatTable) -> list[float]:
+        parts: list[list[float]] = [[] for _ in range(operators)]
+        for operator, value in zip(activities.operator.tolist(), values.tolist(), strict=True):
+            parts[operator].append(value)
+        return [math.fsum(part) for part in parts]
+
+    macs = summed(activities.macs)
+    if len(program.operator_macs):
+        macs = np.minimum(macs, np.append(program.operator_macs, 0))
+    busy = np.zeros((operators, max(len(program.resource_names), 1)), dtype=np.int64)
+    resource = program.queues.resource[activities.queue]
+    np.add.at(busy, (activities.operator, resource), activity_cycles(program))
+    moved = activities.kind != ActivityKind.TILE
+    dram_pj = np.zeros(program.size)
+    if "dram" in program.part_names:
+        dram_pj = np.where(moved, program.energy_pj[:, program.part_names.index("dram")], 0.0)
+    read = accelerator.dataflow.port_bytes(TileColumns(*np.ascontiguousarray(program.shapes.T)))
+    port_bytes = None
+    if read is not None and len(read):
+        port_bytes = summed(np.where(activities.shape >= 0, read[activities.shape], 0))
+    return _Shares(
+        macs=macs,
+        vector_ops=summed(activities.vector_ops),
+        busy=busy,
+        energy_pj=summed_pj(program.energy_pj.sum(axis=1)),
+        dram_bytes=summed(activities.bytes),
+        dram_pj=summed_pj(dram_pj),
+        port_bytes=port_bytes,
+    )
+
+
+def _check(points: Sequence[Point]) -> None:
+    """Refuses points above their roofs.
+
+    Raises:
+        InputError: with the list of what may be wrong.
+    """
+    for point in points:
+        for found, roof, unit in (
+            (point.ops_per_cycle, point.roof_ops_per_cycle, "op/cycle"),
+            (point.ops_per_pj, point.roof_ops_per_pj, "op/pJ"),
+        ):
+            if found > roof * (1 + TOLERANCE) or (point.operations and unit == "op/pJ" and not point.energy_pj):
+                raise InputError(
+                    f"'{point.name}' lies above its roof at {point.level}: {found:.6g} of {roof:.6g} {unit}. Possible "
+                    "causes: the trace was recorded on another machine than the one given; its tiles count operations "
+                    "instead of multiply-accumulates; its bytes and its times are of different runs; its tiles or "
+                    "transfers carry no energy, or less than the machine's own"
+                )
