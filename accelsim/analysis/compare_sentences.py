@@ -57,13 +57,13 @@ def _inputs(comparison: Comparison) -> list[str]:
     """In what the runs were meant to differ."""
     a, b = comparison.a, comparison.b
     found = []
-    for what, verb, one, other in (
-        ("workload", "runs", a.program.facts.get("workload"), b.program.facts.get("workload")),
-        ("hardware", "runs on", a.program.facts.get("hardware"), b.program.facts.get("hardware")),
-        ("scheduler", "is scheduled by", a.provenance.get("scheduler"), b.provenance.get("scheduler")),
+    for verb, joint, unnamed, one, other in (
+        ("runs", "", "an unnamed workload", a.program.facts.get("workload"), b.program.facts.get("workload")),
+        ("runs", "on ", "an unnamed machine", a.program.facts.get("hardware"), b.program.facts.get("hardware")),
+        ("is scheduled", "by ", "hand", a.provenance.get("scheduler"), b.provenance.get("scheduler")),
     ):
         if one != other:
-            found.append(f"A {verb} {one or f'an unnamed {what}'}, B {verb} {other or f'an unnamed {what}'}.")
+            found.append(f"A {verb} {joint}{one or unnamed}, B {joint}{other or unnamed}.")
     only_a, only_b = comparison.operators_only_in
     if only_a or only_b:
         sides = [f"{_some(names)} only in {side}" for side, names in (("A", only_a), ("B", only_b)) if names]
@@ -120,13 +120,12 @@ def _causes(comparison: Comparison) -> list[str]:
 
 
 def _operators(comparison: Comparison) -> list[str]:
+    """Where in the network."""
     difference = comparison.latency_cycles
-    towards, against = _both_ways(comparison.cycles_by_operator, difference, _less_or_more_cycles, "{1} in {0}")
-    if not towards and not against:
-        return []
-    said = [f"by operator, most of it {_some(towards)}"] if towards else []
-    said += [f"the other way {_some(against)}"] if against else []
-    return [f"{'; '.join(said)}."]
+    towards, against = _both_ways(comparison.cycles_by_operator, difference, "{:+,} cycles".format, "{0} ({1})")
+    said = [f"most of the difference lies in {_some(towards)}"] if towards else []
+    said += [f"the other way {'go' if len(against) > 1 else 'goes'} {_some(against)}"] if against else []
+    return [f"{'; '.join(said)}."] if said else []
 
 
 def _traffic(comparison: Comparison) -> list[str]:
@@ -150,8 +149,8 @@ def _transfers(moved: list[Moved]) -> list[str]:
     found = []
     earlier, later = ([one for one in moved if sign * one.shift_cycles > 0] for sign in (-1, 1))
     if earlier or later:
-        said = f"of {len(moved):,} transfers that both runs have, {len(earlier):,} begin earlier in B"
-        said += f" and {len(later):,} later" if later else ""
+        ways = [f"{len(ones):,} {way}" for ones, way in ((earlier, "earlier"), (later, "later")) if ones]
+        said = f"of {len(moved):,} transfers that both runs have, {' and '.join(ways)} in B"
         most = max((*earlier, *later), key=lambda one: abs(one.shift_cycles))
         way = "earlier" if most.shift_cycles < 0 else "later"
         found.append(f"{said}; most of all {most.name}, {abs(most.shift_cycles):,} cycles {way}.")

@@ -20,12 +20,11 @@ def compare_page(comparison: Comparison) -> str:
     """
     body = ["<h1>Two runs compared</h1>"]
     sides = (("A", comparison.a), ("B", comparison.b))
-    titles = {name: html.escape(report(timeline).title) for name, timeline in sides}
-    body.append("".join(f"<p><b>{name}</b>: {title}</p>" for name, title in titles.items()))
+    body += [f"<p><b>{name}</b>: {html.escape(report(timeline).title)}</p>" for name, timeline in sides]
     body.append(comparison.sentences_html())
     ends = _common_end(comparison)
     for (name, timeline), end in zip(sides, ends, strict=True):
-        body += [f"<h2>{name}: {titles[name]}</h2>", picture(timeline, end)]
+        body += [f"<h2>Run {name}</h2>", picture(timeline, end)]
     if not comparison.identical:
         body.append("<h2>Where the difference comes from</h2>")
         tables = "".join(table_html(table) for table in comparison.tables(ROWS))
