@@ -159,7 +159,8 @@ def find_schedule(
     parameters = {} if sequence_length is None else {"sequence_length": sequence_length}
     with common.progress(f"reading {workload}"):
         loaded = load_workload(workload, batch=batch, allow_unsupported=allow_unsupported, **parameters)
-    fitted = cut_to_fit(loaded, accelerator.buffers["global"].capacity_bytes)
+    whole = accelerator.dataflow.one_tile_per_operator
+    fitted = loaded if whole else cut_to_fit(loaded, accelerator.buffers["global"].capacity_bytes)
     for note in fitted.notes:
         click.echo(f"note: {note}", err=True)
     facts: dict[str, Any] = {"scheduler": None, "seed": seed, "objective": str(goal), "search_seconds": 0.0}

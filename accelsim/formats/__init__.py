@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "WORKLOAD_READERS", "export_timeline", "load_timeline", "save_timeline"]
 
 WORKLOAD_READERS: dict[str, tuple[str, str]] = {
+    ".csv": ("accelsim.formats.scalesim_topology", "read_scalesim_topology"),
     ".json": ("accelsim.formats.layer_list", "read_layer_list"),
     ".onnx": ("accelsim.formats.onnx_reader", "read_onnx"),
     ".yaml": ("accelsim.formats.workload_yaml", "read_workload_yaml"),

@@ -27,6 +27,7 @@ class Layerwise(Scheduler):
     Each operator gets the smallest power of two as tiling number under which its weights and two tiles of its inputs
     and of its output fit into the buffer. Where neighbours still overflow it together, the operator with the largest
     tiles there is cut once more, or, if that cannot be enough, the next operator's weights are no longer loaded ahead.
+    Machines that count every operator as one tile get just that.
     """
 
     name: ClassVar[str] = "layerwise"
@@ -39,6 +40,8 @@ class Layerwise(Scheduler):
 
     def search(self, workload: Workload, accelerator: Accelerator, watch: Watch | None = None) -> SearchResult:
         """See :meth:`Scheduler.search`."""
+        if accelerator.dataflow.one_tile_per_operator:
+            return SearchResult(_schedule(workload, [1] * len(workload.operators)), self.name, None)
         capacity = accelerator.buffers["global"].capacity_bytes
         numbers = [_smallest_fitting(workload, operator, capacity) for operator in workload.operators]
         late: set[int] = set()
