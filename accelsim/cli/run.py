@@ -161,7 +161,7 @@ def find_schedule(
         loaded = load_workload(workload, batch=batch, allow_unsupported=allow_unsupported, **parameters)
     whole = accelerator.dataflow.one_tile_per_operator
     fitted = loaded if whole else cut_to_fit(loaded, accelerator.buffers["global"].capacity_bytes)
-    for note in fitted.notes:
+    for note in (*accelerator.notes, *fitted.notes):
         click.echo(f"note: {note}", err=True)
     facts: dict[str, Any] = {"scheduler": None, "seed": seed, "objective": str(goal), "search_seconds": 0.0}
     if schedule_file is not None:

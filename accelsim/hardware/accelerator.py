@@ -35,6 +35,8 @@ class Accelerator:
     """SHA-256 over all numbers and the name, after overrides: equal digests are equal machines."""
     source: str = field(repr=False, compare=False)
     """The template's text, with the overrides written into it: reading it gives this accelerator."""
+    notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """What its user should know: what a file could not say, and what of it was left out."""
 
     @property
     def macs_per_cycle(self) -> int:
