@@ -136,7 +136,7 @@ class _Config:
                 self._read_entry(number, line, section)
 
     def _read_entry(self, number: int, line: str, section: str | None) -> None:
-        key, separator, value = (part.strip() for part in [*re.split(r"([:=])", line, maxsplit=1), "", ""])[:3]
+        key, separator, value = [part.strip() for part in [*re.split(r"([:=])", line, maxsplit=1), "", ""][:3]]
         known = KEYS.get(key.lower())
         if not separator or not key:
             self.mistakes.append((number, f"found {line[:60]!r}; expected 'key: value', 'key = value' or '[section]'"))
