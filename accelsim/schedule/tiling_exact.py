@@ -8,7 +8,10 @@ the group reads, and, if the outside needs it too, its own share of the whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from accelsim.errors import TilingNumberError
 from accelsim.schedule.tiling import Block, inside_consumers, split_tiling_number
@@ -18,7 +21,41 @@ from accelsim.workload.tensor import Box, Range, Tensor, bounding_box
 
 
 def tile_group(workload: Workload, group: Sequence[Operator], tiles: int) -> list[list[Block]]:
-    """See :data:`accelsim.schedule.tiling.GroupTiler`."""
+    """See :data:`accelsim.schedule.tiling.GroupTiler`.
+
+    What an operator alone was cut into is kept, and given again to operators that differ from it in names only, as the
+    parts of one that was too large do.
+    """
+    if len(group) > 1:
+        return _tile_group(workload, group, tiles)
+    kept = _KEPT.setdefault(workload, _Kept({}, {}, {}))
+    name = group[0].name
+    if name not in kept.number:
+        kept.number[name] = kept.number_of_like.setdefault(_nameless(workload, group[0]), len(kept.number_of_like))
+    key = (kept.number[name], tiles)
+    if key not in kept.blocks:
+        kept.blocks[key] = _tile_group(workload, group, tiles)
+    return kept.blocks[key]
+
+
+class _Kept(NamedTuple):
+    """Operators of a workload numbered, those alike with one number; and the blocks by that and tiling number."""
+
+    number: dict[str, int]
+    number_of_like: dict[tuple[Operator, bool], int]
+    blocks: dict[tuple[int, int], list[list[Block]]]
+
+
+_KEPT: WeakKeyDictionary[Workload, _Kept] = WeakKeyDictionary()
+
+
+def _nameless(workload: Workload, operator: Operator) -> tuple[Operator, bool]:
+    """All that decides the blocks of an operator alone."""
+    output = replace(operator.output, name="")
+    return replace(operator, name="", output=output, weights=()), _needed_outside(workload, operator, {operator.name})
+
+
+def _tile_group(workload: Workload, group: Sequence[Operator], tiles: int) -> list[list[Block]]:
     consumers = inside_consumers(workload, group)
     names = set(consumers)
     asked: dict[str, list[Box | None]] = {name: [None] * tiles for name in names}
@@ -27,11 +64,11 @@ def tile_group(workload: Workload, group: Sequence[Operator], tiles: int) -> lis
         shared = _needed_outside(workload, operator, names)
         shares = even_shares(operator, workload.batch, tiles) if shared else [None] * tiles
         boxes = [_join(need, share) for need, share in zip(asked[operator.name], shares, strict=True)]
-        blocks[operator.name] = [
-            _block(workload, operator, box, share) for box, share in zip(boxes, shares, strict=True)
-        ]
-        for number, box in enumerate(boxes):
-            for producer, needed in operand_boxes(operator, box):
+        blocks[operator.name] = []
+        for number, (box, share) in enumerate(zip(boxes, shares, strict=True)):
+            needs = operand_boxes(operator, box)
+            blocks[operator.name].append(_block(workload, operator, box, share, needs))
+            for producer, needed in needs:
                 if producer in names:
                     asked[producer][number] = _join(asked[producer][number], needed)
     return [blocks[operator.name] for operator in group]
@@ -89,11 +126,9 @@ def _share(size: int, parts: int, index: int) -> Range:
     return size * index // parts, size * (index + 1) // parts
 
 
-def _block(workload: Workload, operator: Operator, box: Box, share: Box | None) -> Block:
+def _block(workload: Workload, operator: Operator, box: Box, share: Box | None, needs: list[tuple[str, Box]]) -> Block:
     output = operator.output
-    reads = tuple(
-        (producer, _tensor(workload, producer).box_bytes(needed)) for producer, needed in operand_boxes(operator, box)
-    )
+    reads = tuple((producer, _tensor(workload, producer).box_bytes(needed)) for producer, needed in needs)
     stored_bytes = 0 if share is None else output.box_bytes(share)
     return Block(box, operator.work(box), output.box_bytes(box), stored_bytes, reads)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 from accelsim.errors import WorkloadError
@@ -134,9 +135,12 @@ class Permute:
 View = Reshape | Slice | Permute
 
 
-def _matching_groups(left: tuple[int, ...], right: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
+@cache
+def _matching_groups(
+    left: tuple[int, ...], right: tuple[int, ...]
+) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
     """Splits two shapes of one element count into the shortest runs of axes with equal products."""
-    groups: list[tuple[list[int], list[int]]] = []
+    groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     i = j = 0
     while i < len(left) or j < len(right):
         i_axes: list[int] = []
@@ -151,8 +155,8 @@ def _matching_groups(left: tuple[int, ...], right: tuple[int, ...]) -> list[tupl
                 j_axes.append(j)
                 j_product *= right[j]
                 j += 1
-        groups.append((i_axes, j_axes))
-    return groups
+        groups.append((tuple(i_axes), tuple(j_axes)))
+    return tuple(groups)
 
 
 def _bounding_ranges(first: int, last: int, sizes: list[int]) -> list[Range]:
