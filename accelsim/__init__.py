@@ -24,8 +24,14 @@ if TYPE_CHECKING:
     from accelsim.formats import load_timeline as load_timeline
     from accelsim.formats import save_timeline as save_timeline
     from accelsim.hardware.accelerator import Accelerator as Accelerator
+    from accelsim.hardware.memory.dram import DramMemory as DramMemory
+    from accelsim.hardware.memory.memory import MemoryRequests as MemoryRequests
+    from accelsim.hardware.memory.memory import MemoryRun as MemoryRun
     from accelsim.library import load_accelerator as load_accelerator
+    from accelsim.library import load_memory as load_memory
     from accelsim.library import load_workload as load_workload
+    from accelsim.plot.roofline import Roofline as Roofline
+    from accelsim.plot.roofline import roofline as roofline
     from accelsim.program.explain import explain as explain
     from accelsim.program.lower import lower as lower
     from accelsim.program.tables import Program as Program
@@ -43,11 +49,15 @@ _HOMES = {
     "Accelerator": "hardware.accelerator",
     "AccelsimError": "errors",
     "Comparison": "analysis.compare_report",
+    "DramMemory": "hardware.memory.dram",
     "DramTensor": "schedule.notation",
     "Layerwise": "search",
+    "MemoryRequests": "hardware.memory.memory",
+    "MemoryRun": "hardware.memory.memory",
     "Operand": "workload.operator",
     "Operator": "workload.operator",
     "Program": "program.tables",
+    "Roofline": "plot.roofline",
     "Schedule": "schedule.notation",
     "Source": "workload.operator",
     "Tensor": "workload.tensor",
@@ -56,11 +66,13 @@ _HOMES = {
     "compare": "analysis.compare_report",
     "explain": "program.explain",
     "load_accelerator": "library",
+    "load_memory": "library",
     "load_timeline": "formats",
     "load_workload": "library",
     "lower": "program.lower",
     "replay": "engine.replay",
     "report": "analysis.report",
+    "roofline": "plot.roofline",
     "save_timeline": "formats",
     "simulate": "engine",
 }

@@ -13,6 +13,8 @@ from pathlib import Path
 from accelsim.errors import FormatError, UnknownName
 from accelsim.formats import WORKLOAD_READERS
 from accelsim.hardware.accelerator import Accelerator
+from accelsim.hardware.memory.dram import DramMemory
+from accelsim.hardware.memory.template import load_memory_template
 from accelsim.hardware.template import load_template
 from accelsim.units import did_you_mean
 from accelsim.workload.graph import Workload
@@ -58,7 +60,7 @@ def list_accelerators() -> dict[str, str]:
 
 
 def list_memories() -> dict[str, str]:
-    """Names of the memory technologies and their one-line descriptions; none come with this version."""
+    """Names of the memory technologies and their one-line descriptions."""
     return _descriptions(data_folder("hw_templates") / "memory")
 
 
@@ -70,16 +72,37 @@ def _descriptions(folder: Path) -> dict[str, str]:
 
 
 def load_accelerator(name: str | Path, overrides: Sequence[str] = ()) -> Accelerator:
-    """An accelerator by the name of its template, or by the path of a template file.
+    """An accelerator by the name of its template, or by the path of a template file or a SCALE-Sim ``.cfg``.
 
     ``overrides`` are texts of the form ``KEY=VALUE`` (``dram.bandwidth=32 GB/s``), applied before the template is
     checked. Raises :class:`UnknownName`, :class:`FormatError` and :class:`TemplateError` as
     :func:`accelsim.hardware.template.parse_template` does.
     """
+    files = files_by_name(data_folder("hw_templates") / "accelerators", ".yaml")
+    if Path(name).suffix == ".cfg":
+        from accelsim.formats.scalesim_config import read_scalesim_config
+
+        return read_scalesim_config(name, files["scalesim_32x32"].read_text(encoding="utf-8"), overrides)
     if looks_like_path(name):
         return load_template(name, overrides)
-    files = files_by_name(data_folder("hw_templates") / "accelerators", ".yaml")
     return load_template(find(str(name), "hardware template", files), overrides)
+
+
+def load_memory(name: str | Path, overrides: Sequence[str] = ()) -> DramMemory:
+    """A memory by the name of its template, or by the path of a template file.
+
+    ``overrides`` are texts of the form ``KEY=VALUE`` (``channels=2``), applied before the template is checked.
+
+    Raises:
+        UnknownName: no such memory, field or address map.
+        TemplateError: mistakes in the template, impossible timings among them.
+        InputError: an override that is no ``KEY=VALUE``.
+    """
+    if looks_like_path(name):
+        path = Path(name)
+    else:
+        path = find(str(name), "memory", files_by_name(data_folder("hw_templates") / "memory", ".yaml"))
+    return DramMemory(load_memory_template(path, overrides))
 
 
 def list_workloads() -> dict[str, str]:

@@ -19,7 +19,9 @@ COMMANDS = {
     "explain": "run",
     "export": "show",
     "list": "show",
+    "memory": "memory",
     "replay": "replay",
+    "roofline": "roofline",
     "run": "run",
     "schedule": "run",
 }

@@ -1,0 +1,1 @@
+"""Off-chip memories. ``DramMemory`` is simulated command by command, ``IdealMemory`` has bandwidth and latency only."""

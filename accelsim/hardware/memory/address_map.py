@@ -1,0 +1,118 @@
+"""Which channel, bank and row an address lies in.
+
+A map deals the bits of an address out to the fields of a DRAM location, from the lowest bit up, after those bits that
+count bytes inside one access. What the lowest bits choose decides more about bandwidth than anything else: consecutive
+accesses in one bank group are tCCD_L apart, those in different groups only tCCD_S.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from accelsim.errors import UnknownName
+from accelsim.units import did_you_mean
+
+IntColumn = npt.NDArray[np.int64]
+
+FIELDS = ("channel", "rank", "stack", "group", "bank", "row", "column")
+
+ADDRESS_MAPS = {
+    "bank_group_low": "low to high: bank group, channel, column, bank, rank, row",
+    "bank_group_low_hash": "bank_group_low, then bank group and bank XOR the lowest bits of the row",
+    "column_low": "low to high: channel, column, rank, bank group, bank, row (RoBaRaCoCh of Ramulator)",
+    "mop4clxor": "low to high: channel, 2 column bits, rank, bank group, bank, column, row; all XOR column bits",
+    "rochrababgco": "six two-letter fields, highest first, as DRAMsim3 writes them; any order of ro ch ra ba bg co",
+}
+"""Name to description."""
+
+_LOW_TO_HIGH = {
+    "bank_group_low": ("group", "channel", "column", "stack", "bank", "rank", "row"),
+    "bank_group_low_hash": ("group", "channel", "column", "stack", "bank", "rank", "row"),
+    "column_low": ("channel", "column", "rank", "stack", "group", "bank", "row"),
+}
+_TWO_LETTERS = {"ro": "row", "ch": "channel", "ra": "rank", "ba": "bank", "bg": "group", "co": "column"}
+_XOR_ORDER = ("rank", "stack", "group", "bank", "row")
+
+
+class Location(NamedTuple):
+    """Where accesses lie; each column one entry an access. ``bank`` counts all banks of all channels."""
+
+    channel: IntColumn
+    bank: IntColumn
+    row: IntColumn
+    column: IntColumn
+
+
+@dataclass(frozen=True)
+class AddressMap:
+    """A map for one geometry.
+
+    Args:
+        name: one of :data:`ADDRESS_MAPS`, or six two-letter fields as in DRAMsim3.
+        bits: width of each of :data:`FIELDS`. The row takes whatever is left above the other fields.
+        access_bits: address bits inside one access.
+
+    Raises:
+        UnknownName: there is no such map.
+    """
+
+    name: str
+    bits: dict[str, int]
+    access_bits: int
+
+    def __post_init__(self) -> None:
+        self._pieces()
+
+    @property
+    def capacity_bytes(self) -> int:
+        """The addresses that exist lie below this one."""
+        return 1 << (sum(self.bits.values()) + self.access_bits)
+
+    def _pieces(self) -> list[tuple[str, int]]:
+        """Field and width, from the lowest bit up; a field may stand twice, its low bits first."""
+        bits = self.bits
+        if self.name == "mop4clxor":
+            low = min(2, bits["column"])
+            order = [("channel", bits["channel"]), ("column", low)]
+            order += [(field, bits[field]) for field in ("rank", "stack", "group", "bank")]
+            return [*order, ("column", bits["column"] - low), ("row", bits["row"])]
+        if self.name in _LOW_TO_HIGH:
+            return [(field, bits[field]) for field in _LOW_TO_HIGH[self.name]]
+        pairs = re.findall("..", self.name)
+        if len(self.name) == 12 and sorted(pairs) == sorted(_TWO_LETTERS):
+            fields = [_TWO_LETTERS[pair] for pair in reversed(pairs)]
+            fields.insert(fields.index("bank"), "stack")
+            return [(field, bits[field]) for field in fields]
+        near = did_you_mean(self.name, ADDRESS_MAPS)
+        raise UnknownName(
+            f"no address map '{self.name}'{near}; there are {', '.join(list(ADDRESS_MAPS)[:-1])}, and any order of the "
+            f"six fields ro ch ra ba bg co written together, as 'rochrababgco'"
+        )
+
+    def locate(self, address: IntColumn) -> Location:
+        """The location of each address."""
+        rest = address >> self.access_bits
+        field = {name: np.zeros_like(address) for name in FIELDS}
+        filled = dict.fromkeys(FIELDS, 0)
+        for name, width in self._pieces():
+            if width:
+                field[name] |= (rest & ((1 << width) - 1)) << filled[name]
+                rest = rest >> width
+                filled[name] += width
+        if self.name == "mop4clxor":
+            used = 0
+            for name in _XOR_ORDER:
+                field[name] ^= (field["column"] >> used) & ((1 << self.bits[name]) - 1)
+                used += self.bits[name]
+        elif self.name == "bank_group_low_hash":
+            field["group"] ^= field["row"] & ((1 << self.bits["group"]) - 1)
+            field["bank"] ^= (field["row"] >> self.bits["group"]) & ((1 << self.bits["bank"]) - 1)
+        bank = field["channel"]
+        for name in ("rank", "stack", "group", "bank"):
+            bank = (bank << self.bits[name]) | field[name]
+        return Location(field["channel"], bank, field["row"], field["column"])

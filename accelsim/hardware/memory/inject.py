@@ -1,0 +1,122 @@
+"""How requests reach the controllers, and the loop over the cycles at which anything can happen."""
+
+from __future__ import annotations
+
+from accelsim.hardware.memory.device import NEVER
+from accelsim.hardware.memory.frfcfs import (
+    ACCEPTED,
+    ACCEPTS,
+    ACTIVES,
+    ADDRESS,
+    ARRIVAL,
+    AT_CHANNEL,
+    FINISHED,
+    FORWARDED,
+    IS_WRITE,
+    MERGED,
+    NEXT_OF_ENGINE,
+    OUTCOME,
+    READS,
+    WAKE,
+    WRITES,
+    Controller,
+    Policy,
+    step,
+)
+from accelsim.jit import kernel
+
+
+@kernel
+def accept(m: Controller, request: int, t: int) -> bool:
+    """Take a request into its queue, if there is room. A read of what waits to be written, and a write over it, need
+    none: they are answered one cycle later and at once."""
+    c = m.requests[request, AT_CHANNEL]
+    is_write = m.requests[request, IS_WRITE]
+    address = m.requests[request, ADDRESS]
+    for at in range(m.channels[c, WRITES]):
+        if m.requests[m.queues[3 * c + WRITES, at], ADDRESS] == address:
+            m.requests[request, ACCEPTED] = t
+            m.requests[request, FINISHED] = t if is_write else t + 1
+            m.requests[request, OUTCOME] = MERGED if is_write else FORWARDED
+            return True
+    kind = WRITES if is_write else READS
+    length = m.channels[c, kind]
+    if length >= m.policy[Policy.WRITE_QUEUE if is_write else Policy.READ_QUEUE]:
+        return False
+    m.requests[request, ACCEPTED] = t
+    m.queues[3 * c + kind, length] = request
+    m.channels[c, kind] = length + 1
+    m.channels[c, WAKE] = t
+    return True
+
+
+@kernel
+def accept_from_one_queue(m: Controller, t: int) -> int:
+    """Accept requests in order until one has not arrived or is refused. Returns the next cycle to try at, or NEVER if
+    only a command can make room."""
+    head, size = m.engines[0, 0], m.requests.shape[0]
+    last = min(head + ACCEPTS * m.channels.shape[0], size)
+    while head < last and m.requests[head, ARRIVAL] <= t and accept(m, head, t):
+        head += 1
+    m.engines[0, 0] = head
+    if head == size:
+        return NEVER
+    if m.requests[head, ARRIVAL] > t:
+        return int(m.requests[head, ARRIVAL])
+    return t + 1 if head == last else NEVER
+
+
+@kernel
+def accept_from_queue_per_engine(m: Controller, t: int) -> int:
+    """Accept the heads of the engines' queues in turn, skipping those that are refused; the engine that is asked first
+    changes every cycle. Returns as :func:`accept_from_one_queue`."""
+    engines = m.engines.shape[0]
+    left = ACCEPTS * m.channels.shape[0]
+    following = NEVER
+    accepted = True
+    while left > 0 and accepted:
+        accepted = False
+        following = NEVER
+        for turn in range(engines):
+            engine = (t + turn) % engines
+            head = m.engines[engine, 0]
+            if head < 0:
+                continue
+            if m.requests[head, ARRIVAL] > t:
+                following = min(following, m.requests[head, ARRIVAL])
+            elif left > 0 and accept(m, head, t):
+                m.engines[engine, 0] = m.requests[head, NEXT_OF_ENGINE]
+                left -= 1
+                accepted = True
+    return following if left > 0 else t + 1
+
+
+@kernel
+def run_frfcfs(m: Controller) -> int:
+    """Serve all requests. Returns the cycles looked at."""
+    in_turn = m.policy[Policy.INJECTION]
+    t, looked = 0, 0
+    while t < NEVER:
+        looked += 1
+        following = accept_from_queue_per_engine(m, t) if in_turn else accept_from_one_queue(m, t)
+        idle = following == NEVER
+        for c in range(m.channels.shape[0]):
+            if m.channels[c, WAKE] <= t:
+                m.channels[c, WAKE] = step(m, c, t)
+            following = min(following, m.channels[c, WAKE])
+            idle = idle and m.channels[c, READS] + m.channels[c, WRITES] + m.channels[c, ACTIVES] == 0
+        if idle and nothing_left(m):
+            break
+        t = following
+    return looked
+
+
+@kernel
+def nothing_left(m: Controller) -> bool:
+    """Whether all requests have been accepted."""
+    if not m.policy[Policy.INJECTION]:
+        return bool(m.engines[0, 0] == m.requests.shape[0])
+    for engine in range(m.engines.shape[0]):  # noqa: SIM110  (compiled)
+        if m.engines[engine, 0] >= 0:
+            return False
+    return True
