@@ -10,8 +10,9 @@ Kernels (workloads of :mod:`accelsim.workload.models.micro`):
 
 Rates are marginal: the work that a run of twice the size adds, over the cycles that it adds. What a run costs at its
 begin and end, such as fill, drain and latency, drops out, while size over time would still be a few percent low at
-megabytes. The best kernel of each kind counts, as in the Empirical Roofline Toolkit; one whose rate is not yet steady
-(three sizes, not on a line) does not.
+megabytes. The best kernel of each kind counts, as in the Empirical Roofline Toolkit, but not one whose rate is not yet
+steady (three sizes, not on a line). Of kernels that are equally fast, the one with the least overhead counts: where
+sizes do not fit the array, what is rounded up would else tilt the line.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class Rate(NamedTuple):
     bytes_per_cycle: float
     operations_per_pj: float
     pj_per_byte: float
+    overhead: float
+    """Share of the larger run that this rate does not explain: fill and drain, or an array that is partly idle."""
 
 
 class KneePoint(NamedTuple):
@@ -126,7 +129,7 @@ def _array_roofs(accelerator: Accelerator) -> Iterator[Roof]:
                 return _tile(matmul_chain(**sizes), accelerator, mac)
 
             rates += _steady(run)
-    if best := max(rates, default=None):
+    if best := _best(rates):
         yield Roof(ARRAY, "measured", "op/cycle", best.operations_per_cycle, "MACs", "K1")
         if best.operations_per_pj:
             yield Roof(ARRAY, "measured", "op/pJ", best.operations_per_pj, "MACs", "K1")
@@ -137,7 +140,7 @@ def _vector_roofs(accelerator: Accelerator) -> Iterator[Roof]:
     part = accelerator.part_names.index("vector")
     elements = accelerator.buffers["global"].capacity_bytes // 16
     rates = list(_steady(lambda size: _tile(vector(elements=size * elements), accelerator, part)))
-    if best := max(rates, default=None):
+    if best := _best(rates):
         yield Roof(VECTOR_UNIT, "measured", "op/cycle", best.operations_per_cycle, "vector operations", "K1")
         if best.operations_per_pj:
             yield Roof(VECTOR_UNIT, "measured", "op/pJ", best.operations_per_pj, "vector operations", "K1")
@@ -262,7 +265,16 @@ def _steady(run: Callable[[int], Counts]) -> Iterator[Rate]:
             bytes_per_cycle=moved / second,
             operations_per_pj=operations / energy_pj if energy_pj else 0.0,
             pj_per_byte=energy_pj / moved if moved else 0.0,
+            overhead=abs(1 - four_times.operations / operations * second / four_times.cycles) if operations else 0.0,
         )
+
+
+def _best(rates: Iterable[Rate]) -> Rate | None:
+    """The fastest rate; of all that are within a percent of it, the one with the least overhead."""
+    found = list(rates)
+    fastest = max((rate.operations_per_cycle for rate in found), default=0.0)
+    near = [rate for rate in found if rate.operations_per_cycle >= 0.99 * fastest]
+    return min(near, key=lambda rate: rate.overhead, default=None)
 
 
 EXPONENTS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 15.0, 20.0, math.inf)

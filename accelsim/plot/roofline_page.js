@@ -1,0 +1,301 @@
+"use strict";
+const data = JSON.parse(document.getElementById("data").textContent);
+// Okabe and Ito's palette; runs differ in colour and in shape.
+const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
+const WIDTH = 640, HEIGHT = 470, LEFT = 66, RIGHT = 50, TOP = 14, BOTTOM = 50;
+const LABELLED = 6;
+const NAMES = { dram: "DRAM", "buffer.global": "global buffer" };
+const MAPS = {
+  performance: { value: "ops_per_cycle", roof: "roof_ops_per_cycle", label: "performance (op/cycle)" },
+  energy: { value: "ops_per_pj", roof: "roof_ops_per_pj", label: "energy efficiency (op/pJ = TOPS/W)" },
+};
+const levels = [...new Set(data.runs.flatMap((run) => run.points.map((point) => point.level)))];
+if (!levels.length) levels.push("dram");
+const latency = data.runs.map((run) => (run.points.length ? run.points[0].cycles : 1) || 1);
+let level = levels[0], lit = null, pinned = null, order = "share", wanted = "";
+
+function element(tag, attributes, parent, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text !== undefined) made.textContent = text;
+  if (parent) parent.appendChild(made);
+  return made;
+}
+
+function shown(value, digits = 4) {
+  if (value === null || !isFinite(value)) return "∞";
+  const size = Math.abs(value);
+  if (size >= 1e15 || (size && size < 1e-4)) return value.toExponential(2);
+  return value.toLocaleString("en-US", { maximumSignificantDigits: Math.max(digits, Math.ceil(Math.log10(size + 1))) });
+}
+
+function points() {
+  return data.runs.flatMap((run, number) => run.points.filter((point) => point.level === level)
+    .map((point) => ({ ...point, run: number, key: number + "\n" + point.name, share: point.cycles_attributed / latency[number] })));
+}
+
+function roofs(unit, at, source) {
+  return data.roofs.filter((roof) => roof.unit === unit && roof.level === at && roof.source === source);
+}
+
+// The limits of one source on the level shown: peaks of array and vector unit, and the level's slope.
+function limits(source) {
+  const best = (found, pick) => (found.length ? pick(...found.map((roof) => roof.value)) : null);
+  return {
+    array: best(roofs("op/cycle", "array", source), Math.max), vector: best(roofs("op/cycle", "vector_unit", source), Math.max),
+    bandwidth: best(roofs("B/cycle", level, source), Math.max),
+    array_energy: best(roofs("op/pJ", "array", source), Math.max), vector_energy: best(roofs("op/pJ", "vector_unit", source), Math.max),
+    byte: best(roofs("pJ/B", level, source), Math.min),
+  };
+}
+
+function curve(map, found, unit) {
+  if (map === "performance") {
+    const peak = found[unit];
+    return peak && ((x) => Math.min(peak, found.bandwidth ? found.bandwidth * x : peak));
+  }
+  const peak = found[unit + "_energy"];
+  return peak && ((x) => 1 / (1 / peak + (found.byte || 0) / x));
+}
+
+function range(values, extra) {
+  const logs = values.filter((value) => value > 0 && isFinite(value)).map(Math.log10);
+  const low = Math.floor(Math.min(...logs) - extra[0]), high = Math.ceil(Math.max(...logs) + extra[1]);
+  return [low, Math.max(high, low + 1)];
+}
+
+function draw(map) {
+  const svg = document.getElementById(map), all = points(), sheet = limits("datasheet"), key = MAPS[map];
+  svg.replaceChildren();
+  svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
+  const ridge = sheet.bandwidth ? sheet.array / sheet.bandwidth : null;
+  const balance = sheet.byte && sheet.array_energy ? sheet.byte * sheet.array_energy : null;
+  const xs = range([...all.map((point) => point.intensity), ridge, balance, 1], [0.1, 0.3]);
+  const tops = [curve(map, sheet, "array"), curve(map, sheet, "vector")].filter(Boolean).map((roof) => roof(10 ** xs[1]));
+  const ys = range([...all.map((point) => point[key.value]), ...tops], [0, 0.1]);
+  const x = (log) => LEFT + (log - xs[0]) / (xs[1] - xs[0]) * (WIDTH - LEFT - RIGHT);
+  const y = (log) => HEIGHT - BOTTOM - (log - ys[0]) / (ys[1] - ys[0]) * (HEIGHT - TOP - BOTTOM);
+  axes(svg, xs, ys, x, y, key.label);
+  const inside = element("clipPath", { id: "inside-" + map }, svg);
+  element("rect", { x: LEFT, y: TOP, width: WIDTH - LEFT, height: HEIGHT - TOP - BOTTOM }, inside);
+  const taken = [];
+  const lines = element("g", { "clip-path": `url(#inside-${map})` }, svg);
+  for (const [where, name] of [[ridge, "ridge"], [map === "energy" ? balance : null, "energy balance"]]) {
+    if (!where) continue;
+    element("line", { class: "mark", x1: x(Math.log10(where)), x2: x(Math.log10(where)), y1: TOP, y2: HEIGHT - BOTTOM }, lines);
+    label(svg, `${name} ${shown(where)} op/B`, x(Math.log10(where)), HEIGHT - BOTTOM - 8 - (name === "ridge" ? 0 : 18), taken, "soft", "middle");
+  }
+  for (const source of ["datasheet", "measured"]) {
+    const found = limits(source);
+    for (const unit of ["array", "vector"]) {
+      const roof = curve(map, found, unit);
+      if (!roof) continue;
+      const steps = Array.from({ length: 241 }, (_, i) => xs[0] + i / 240 * (xs[1] - xs[0]));
+      const path = steps.map((log) => `${x(log).toFixed(2)},${y(Math.log10(roof(10 ** log))).toFixed(2)}`).join(" ");
+      element("polyline", { class: `roof ${source} ${unit === "vector" ? "thin" : ""}`, points: path }, lines);
+      if (source === "datasheet") roofLabels(svg, map, found, unit, roof, xs, x, y, taken);
+    }
+  }
+  if (map === "performance" && level === "dram") {
+    for (const point of data.knee) {
+      const at = [x(Math.log10(point.intensity)), y(Math.log10(point.ops_per_cycle))];
+      element("path", { class: "knee", d: `M${at[0] - 4} ${at[1] - 4}l8 8m0 -8l-8 8` }, lines);
+      element("title", {}, lines.lastChild, `K3: ${shown(point.intensity)} op/B, ${shown(point.ops_per_cycle)} op/cycle`);
+    }
+  }
+  const placed = all.filter((point) => point[key.value] > 0).map((point) => ({
+    point, radius: 3.5 + 11 * Math.sqrt(Math.min(point.share, 1)) * (point.name === "run" ? 0.45 : 1),
+    at: [point.intensity === null ? WIDTH - RIGHT + 24 : x(Math.log10(point.intensity)), y(Math.log10(point[key.value]))],
+  })).sort((a, b) => (a.point.name === "run") - (b.point.name === "run") || b.radius - a.radius);
+  for (const one of placed) marker(svg, one);
+  const named = placed.filter((one) => one.point.name !== "run").sort((a, b) => b.point.share - a.point.share).slice(0, LABELLED);
+  for (const { point, radius, at } of [...placed.filter((one) => one.point.name === "run"), ...named]) {
+    const text = point.name === "run" ? (data.runs.length > 1 ? data.runs[point.run].name : "run") : point.name;
+    label(svg, text.length > 28 ? text.slice(0, 27) + "…" : text, at[0] + radius + 4, at[1] + 4, taken, "", "start", at, radius);
+  }
+}
+
+function axes(svg, xs, ys, x, y, name) {
+  const axis = element("g", {}, svg);
+  for (const [from, to, across] of [[xs[0], xs[1], true], [ys[0], ys[1], false]]) {
+    for (let decade = from; decade <= to; decade++) {
+      for (let step = 1; step < (decade < to ? 10 : 2); step++) {
+        const at = across ? x(decade + Math.log10(step)) : y(decade + Math.log10(step));
+        const ends = across ? { x1: at, x2: at, y1: TOP, y2: HEIGHT - BOTTOM } : { x1: LEFT, x2: WIDTH - RIGHT, y1: at, y2: at };
+        if (step === 1 || to - from <= 6) element("line", { class: step === 1 ? "grid" : "grid minor", ...ends }, axis);
+      }
+      const text = decade >= -3 && decade <= 6 ? shown(10 ** decade, 7) : "1e" + decade;
+      if (across) element("text", { x: x(decade), y: HEIGHT - BOTTOM + 18, "text-anchor": "middle" }, axis, text);
+      else element("text", { x: LEFT - 8, y: y(decade) + 4, "text-anchor": "end" }, axis, text);
+    }
+  }
+  element("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 10, "text-anchor": "middle" }, axis,
+    `operational intensity (op per byte of ${NAMES[level] || level})`);
+  element("text", { transform: `translate(14 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)`, "text-anchor": "middle" }, axis, name);
+  if (points().some((point) => point.intensity === null)) {
+    element("text", { class: "soft", x: WIDTH - RIGHT + 24, y: HEIGHT - BOTTOM + 34, "text-anchor": "middle" }, axis, "no bytes");
+  }
+}
+
+// Puts a text where it overlaps no other one: as asked, else above, below, or on the other side of its point.
+function label(svg, text, left, base, taken, kind, anchor, at, radius) {
+  const made = element("text", { class: "halo " + kind, "text-anchor": anchor }, svg, text);
+  made.setAttribute("pointer-events", "none");
+  const width = made.getComputedTextLength();
+  const tries = [[left, base]];
+  if (at) {
+    for (const up of [-14, 14, -26, 26]) tries.push([left, base + up]);
+    for (const up of [0, -14, 14, -26, 26]) tries.push([at[0] - radius - 4 - width, base + up]);
+  }
+  for (const [tx, ty] of tries) {
+    const begin = anchor === "middle" ? tx - width / 2 : anchor === "end" ? tx - width : tx;
+    const box = [begin - 2, ty - 12, begin + width + 2, ty + 3];
+    const free = taken.every((other) => box[2] < other[0] || box[0] > other[2] || box[3] < other[1] || box[1] > other[3]);
+    if (!free || box[0] < LEFT || box[2] > WIDTH || box[1] < TOP - 10 || box[3] > HEIGHT - BOTTOM + 2) continue;
+    made.setAttribute("x", tx);
+    made.setAttribute("y", ty);
+    taken.push(box);
+    return;
+  }
+  made.remove();
+}
+
+function roofLabels(svg, map, found, unit, roof, xs, x, y, taken) {
+  const right = x(xs[1]) - 4, top = roof(10 ** xs[1]), name = unit === "array" ? "array" : "vector unit";
+  const rate = map === "performance" ? `${shown(found[unit], 6)} op/cycle` : `${shown(found[unit + "_energy"])} op/pJ`;
+  label(svg, `${name} ${rate}`, right, y(Math.log10(top)) - 7, taken, "", "end");
+  if (unit !== "array") return;
+  const slope = map === "performance" ? found.bandwidth && `${shown(found.bandwidth)} B/cycle` : found.byte && `${shown(found.byte)} pJ/B`;
+  if (!slope) return;
+  // Along the sloping part, above it; both axes are logarithmic, so its angle is that of a decade by a decade.
+  const log = xs[0] + 0.3 * (xs[1] - xs[0]), at = [x(log), y(Math.log10(roof(10 ** log)))];
+  const turn = -Math.atan2(y(0) - y(1), x(1) - x(0)) * 180 / Math.PI;
+  element("text", { class: "halo", "text-anchor": "middle", transform: `translate(${at[0]} ${at[1]}) rotate(${turn}) translate(0 -9)`,
+    "pointer-events": "none" }, svg, `${NAMES[level] || level} ${slope}`);
+}
+
+function marker(svg, { point, radius, at }) {
+  const color = COLORS[point.run % COLORS.length], side = radius * 0.9;
+  const shapes = [
+    () => element("circle", { cx: at[0], cy: at[1], r: radius }, svg),
+    () => element("rect", { x: at[0] - side, y: at[1] - side, width: 2 * side, height: 2 * side }, svg),
+    () => element("path", { d: `M${at[0]} ${at[1] - 1.25 * radius}l${1.15 * radius} ${2 * radius}h${-2.3 * radius}z` }, svg),
+    () => element("path", { d: `M${at[0]} ${at[1] - 1.3 * radius}l${1.3 * radius} ${1.3 * radius}l${-1.3 * radius} ${1.3 * radius}l${-1.3 * radius} ${-1.3 * radius}z` }, svg),
+  ];
+  const made = shapes[point.run % shapes.length]();
+  made.setAttribute("class", "point" + (point.name === "run" ? " whole" : ""));
+  made.setAttribute("fill", color);
+  made.setAttribute("stroke", color);
+  made.dataset.key = point.key;
+  made.addEventListener("mouseenter", (event) => { light(point.key); tip(point, event); });
+  made.addEventListener("mousemove", (event) => tip(point, event));
+  made.addEventListener("mouseleave", () => { light(pinned); document.getElementById("tip").style.display = "none"; });
+  made.addEventListener("click", () => { pin(point.key); });
+}
+
+function rows(point) {
+  const percent = (value, of) => (of ? `${(100 * value / of).toFixed(1)} %` : "");
+  return [
+    ["intensity", point.intensity === null ? "no bytes" : shown(point.intensity) + " op/B"],
+    ["performance", `${shown(point.ops_per_cycle)} op/cycle`], ["of its roof", percent(point.ops_per_cycle, point.roof_ops_per_cycle)],
+    ["energy efficiency", `${shown(point.ops_per_pj)} op/pJ`], ["of its roof", percent(point.ops_per_pj, point.roof_ops_per_pj)],
+    ["peak rate used", percent(point.utilization, 1)], [(NAMES[level] || level) + " bandwidth used", percent(point.memory_utilization, 1)],
+    ["operations", shown(point.operations, 12)], ["bytes", shown(point.bytes, 12)],
+    ["cycles", shown(point.cycles, 12)], ["of them attributed", shown(point.cycles_attributed, 12)],
+  ];
+}
+
+function tip(point, event) {
+  const box = document.getElementById("tip"), name = document.createElement("b"), table = document.createElement("table");
+  name.textContent = point.name + (data.runs.length > 1 ? `, ${data.runs[point.run].name}` : "");
+  for (const cells of rows(point)) {
+    const row = table.insertRow();
+    for (const cell of cells) row.insertCell().textContent = cell;
+  }
+  box.replaceChildren(name, table);
+  box.style.display = "block";
+  box.style.left = Math.min(event.clientX + 16, innerWidth - box.offsetWidth - 8) + "px";
+  box.style.top = Math.min(event.clientY + 16, innerHeight - box.offsetHeight - 8) + "px";
+}
+
+function light(key) {
+  lit = key;
+  for (const made of document.querySelectorAll("[data-key]")) {
+    const name = made.dataset.key.split("\n")[1];
+    made.classList.toggle("lit", made.dataset.key === lit);
+    made.classList.toggle("faded", wanted !== "" && !name.toLowerCase().includes(wanted) && name !== "run" && made.tagName !== "TR");
+  }
+}
+
+function pin(key) {
+  pinned = pinned === key ? null : key;
+  light(pinned);
+  const row = [...document.querySelectorAll("#table tr")].find((one) => one.dataset.key === pinned);
+  if (row) row.scrollIntoView({ block: "nearest" });
+}
+
+const COLUMNS = [
+  ["name", "operator", (p) => p.name], ["share", "share of cycles", (p) => (100 * p.share).toFixed(2) + " %"],
+  ["intensity", "op/B", (p) => (p.intensity === null ? "no bytes" : shown(p.intensity))],
+  ["ops_per_cycle", "op/cycle", (p) => shown(p.ops_per_cycle)],
+  ["of_roof", "of roof", (p) => (p.roof_ops_per_cycle ? (100 * p.ops_per_cycle / p.roof_ops_per_cycle).toFixed(1) + " %" : "")],
+  ["ops_per_pj", "op/pJ", (p) => shown(p.ops_per_pj)],
+  ["of_energy_roof", "of roof", (p) => (p.roof_ops_per_pj ? (100 * p.ops_per_pj / p.roof_ops_per_pj).toFixed(1) + " %" : "")],
+  ["utilization", "peak rate used", (p) => (100 * p.utilization).toFixed(1) + " %"],
+  ["memory_utilization", "bandwidth used", (p) => (100 * p.memory_utilization).toFixed(1) + " %"],
+  ["cycles", "cycles", (p) => shown(p.cycles, 12)],
+];
+
+function table() {
+  const made = document.getElementById("table"), head = document.createElement("thead"), body = document.createElement("tbody");
+  const line = head.insertRow();
+  const value = (p) => ({ of_roof: p.ops_per_cycle / p.roof_ops_per_cycle, of_energy_roof: p.ops_per_pj / p.roof_ops_per_pj })[order] ?? p[order] ?? Infinity;
+  for (const [key, title] of COLUMNS) {
+    const cell = document.createElement("th");
+    cell.textContent = title + (key === order ? " ▾" : "");
+    cell.addEventListener("click", () => { order = key; table(); });
+    line.appendChild(cell);
+  }
+  const found = points().filter((p) => p.name.toLowerCase().includes(wanted));
+  found.sort((a, b) => (order === "name" ? a.name.localeCompare(b.name) : value(b) - value(a)));
+  for (const point of found) {
+    const row = body.insertRow();
+    row.dataset.key = point.key;
+    COLUMNS.forEach(([, , text], number) => {
+      const cell = document.createElement(number ? "td" : "th");
+      if (!number) cell.scope = "row";
+      cell.textContent = text(point) + (!number && data.runs.length > 1 ? ` (${data.runs[point.run].name})` : "");
+      row.appendChild(cell);
+    });
+    row.addEventListener("mouseenter", () => light(point.key));
+    row.addEventListener("mouseleave", () => light(pinned));
+    row.addEventListener("click", () => pin(point.key));
+  }
+  made.replaceChildren(head, body);
+  light(pinned);
+}
+
+function redraw() {
+  draw("performance");
+  draw("energy");
+  table();
+}
+
+for (const name of levels) {
+  const box = document.createElement("label"), input = document.createElement("input");
+  Object.assign(input, { type: "radio", name: "level", checked: name === level });
+  input.addEventListener("change", () => { level = name; redraw(); });
+  box.append(input, ` ${NAMES[name] || name}`);
+  document.getElementById("levels").appendChild(box);
+}
+data.runs.forEach((run, number) => {
+  const item = document.createElement("span"), mark = document.createElement("i");
+  mark.style.background = COLORS[number % COLORS.length];
+  item.append(mark, run.name);
+  document.getElementById("runs").appendChild(item);
+});
+document.getElementById("search").addEventListener("input", (event) => {
+  wanted = event.target.value.trim().toLowerCase();
+  table();
+});
+redraw();

@@ -1,0 +1,90 @@
+"""The roofline as one page: both maps side by side, linked to each other and to a table; it loads nothing."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accelsim.plot.report_page import STYLE
+
+if TYPE_CHECKING:
+    from accelsim.plot.roofline import Roofline
+
+PAGE_STYLE = """
+body { max-width: 1500px; }
+.controls { align-items: center; display: flex; flex-wrap: wrap; gap: .4rem 1.4rem; margin: 0 0 .8rem; }
+.controls fieldset { border: 0; display: flex; gap: 1rem; margin: 0; padding: 0; }
+.controls input[type=search] { background: var(--card); border: 1px solid var(--line); border-radius: 6px;
+  color: var(--ink); font: inherit; padding: .2rem .6rem; }
+.maps { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(480px, 1fr)); }
+.maps figure { margin: 0; }
+.maps figcaption { font-weight: 650; margin: 0 0 .3rem; }
+.maps svg { display: block; height: auto; width: 100%; }
+.maps text { fill: var(--ink); font: 12px system-ui, "DejaVu Sans", sans-serif; }
+.maps text.soft { fill: var(--soft); }
+.maps text.halo { paint-order: stroke; stroke: var(--ground); stroke-linejoin: round; stroke-width: 4px; }
+.maps .grid { stroke: var(--line); stroke-width: 1; }
+.maps .minor { opacity: .45; }
+.maps .roof { fill: none; stroke: var(--ink); stroke-width: 2; }
+.maps .datasheet { stroke-dasharray: 7 5; }
+.maps .thin { stroke: var(--soft); stroke-width: 1.4; }
+.maps .mark { stroke: var(--soft); stroke-dasharray: 2 4; stroke-width: 1; }
+.maps .point { cursor: pointer; fill-opacity: .5; stroke-width: 1.3; }
+.maps .whole { fill-opacity: 1; stroke: var(--ink); stroke-width: 2; }
+.maps .faded { opacity: .1; }
+.maps .lit { fill-opacity: 1; stroke: var(--ink); stroke-width: 2.5; }
+.maps .knee { fill: none; stroke: var(--soft); stroke-width: 1.4; }
+#tip { background: var(--card); border: 1px solid var(--line); border-radius: 8px; box-shadow: 0 2px 10px #0003;
+  display: none; font-size: .86rem; max-width: 330px; padding: .5rem .7rem; pointer-events: none; position: fixed;
+  z-index: 2; }
+#tip b { display: block; overflow-wrap: anywhere; }
+#tip td { border: 0; padding: 0 .8rem 0 0; }
+.scroll { max-height: 460px; overflow: auto; }
+#table thead th { background: var(--ground); cursor: pointer; position: sticky; top: 0; }
+#table tr.lit { background: var(--card); outline: 1px solid var(--soft); }
+"""
+
+
+def roofline_page(roofline: Roofline) -> str:
+    """The page as text; names in it are escaped."""
+    accelerator = roofline.accelerator
+    title = f"Roofline of {accelerator.name}"
+    content = {
+        "roofs": [_rounded(asdict(roof)) for roof in roofline.roofs],
+        "runs": [
+            {"name": run.name, "points": [_rounded(point.to_dict()) for point in run.points]} for run in roofline.runs
+        ],
+        "knee": [_rounded(point._asdict()) for point in roofline.measurement.knee] if roofline.measurement else [],
+        "clock_hz": accelerator.clock_hz,
+    }
+    data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    script = Path(__file__).with_name("roofline_page.js").read_text(encoding="utf-8")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{html.escape(title)}</h1>\n"
+        f'<p class="note">{html.escape(accelerator.description)}. {_EXPLANATION}</p>\n'
+        '<div class="controls"><fieldset id="levels"></fieldset><span id="runs" class="legend"></span>'
+        '<input type="search" id="search" placeholder="find an operator" aria-label="find an operator"></div>\n'
+        '<div class="maps"><figure><figcaption>Performance</figcaption><svg id="performance"></svg></figure>'
+        '<figure><figcaption>Energy</figcaption><svg id="energy"></svg></figure></div>\n'
+        '<h2>Points</h2><div class="scroll"><table id="table"></table></div><div id="tip"></div>\n'
+        "<noscript>The maps are drawn by a script inside this page.</noscript>\n"
+        f'<script type="application/json" id="data">{data}</script>\n<script>\n{script}</script>\n</body>\n</html>\n'
+    )
+
+
+_EXPLANATION = (
+    "One multiply-accumulate counts two operations. Roofs of the datasheet are dashed, measured ones solid; a point's "
+    "area is its share of the run's cycles. An operator's time is that attributed to it, or that of its transfers "
+    "where these took longer, hidden behind other operators."
+)
+
+
+def _rounded(fields: dict[str, Any]) -> dict[str, Any]:
+    """Numbers to seven digits, which no screen shows more of."""
+    return {name: float(f"{value:.7g}") if isinstance(value, float) else value for name, value in fields.items()}
