@@ -90,7 +90,7 @@ def test_every_face_of_its_box_changes_a_block(kind: str, data: st.DataObject) -
 
 def only_padding(operator: Any, box: Box) -> bool:
     """Whether no tap of the block's windows falls on the image along some axis, or a face of the box is a gap."""
-    if operator.kind not in ("conv2d", "pool"):
+    if operator.kind not in ("conv2d", "conv_transpose2d", "pool"):
         return False
     for axis, size in enumerate(operator.operands[0].shape[1:]):
         rows = {
@@ -98,13 +98,26 @@ def only_padding(operator: Any, box: Box) -> bool:
             for out in range(*box[2 + axis])
             for tap in range(operator.kernel[axis])
         }
+        if operator.kind == "conv_transpose2d":
+            rows = {number // operator.stride[axis] for number, _ in reached(operator, axis, box)}
         read = {row for row in rows if 0 <= row < size}
         begin, end = operator.operand_box(0, box)[2 + axis]
         if not {begin, end - 1} <= read:
-            # The faces may miss the taps only where padding or dilation cuts the window at the border.
-            assert min(rows) < 0 or max(rows) >= size
+            # The faces may miss the taps only where padding or dilation cuts the window at the border, or nothing
+            # reaches the block.
+            assert not rows or min(rows) < 0 or max(rows) >= size
             return True
     return False
+
+
+def reached(operator: Any, axis: int, box: Box) -> list[tuple[int, int]]:
+    """Of a transposed convolution: each output row of a block with each kernel row that an input row reaches it by.
+
+    The first number is the input row times the stride; it may be outside the input.
+    """
+    pairs = product(range(*box[2 + axis]), range(operator.kernel[axis]))
+    places = ((out + operator.padding[axis] - tap * operator.dilation[axis], tap) for out, tap in pairs)
+    return [(place, tap) for place, tap in places if place % operator.stride[axis] == 0]
 
 
 @every_kind
@@ -149,6 +162,14 @@ def test_the_work_of_an_array_is_that_of_its_nest(kind: str, data: st.DataObject
         per_filter = operator.operands[0].shape[0] // operator.groups * operator.kernel[0] * operator.kernel[1]
         assert work.macs == elements * per_filter
         assert operator.weight_bytes == (0 if work.weights_from_operator else operator.output.shape[0] * per_filter)
+    elif kind == "conv_transpose2d":
+        channels = operator.operands[0].shape[0] // operator.groups
+        whole = whole_box(BATCH, operator.output.shape)
+        taps = len(reached(operator, 0, whole)) * len(reached(operator, 1, whole))
+        assert work.macs == BATCH * operator.output.shape[0] * channels * taps
+    elif kind == "recurrent":
+        assert work.macs == elements * operator.hidden
+        assert work.groups == operator.output.shape[0]
     elif kind == "matmul":
         assert work.macs == elements * operator.operands[0].shape[-1]
         assert work.weights_from_operator == (len(operator.operands) == 2)

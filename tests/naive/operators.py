@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,22 @@ def _conv2d(operator: Any, operands: list[Array], weights: list[Array]) -> Array
         for k in range(filters):
             first = k // per_group_out * per_group_in
             result[:, k, row, column] = (window[:, first : first + per_group_in] * kernel[:, k]).sum(axis=(1, 2, 3))
+    return result
+
+
+def _conv_transpose2d(operator: Any, operands: list[Array], weights: list[Array]) -> Array:
+    """A scatter: each input point adds its kernel to the image, what falls outside is cut off."""
+    image = operands[0]
+    filters, rows, columns = operator.output.shape
+    per_group_in, per_group_out = image.shape[1] // operator.groups, filters // operator.groups
+    result = np.zeros((image.shape[0], filters, rows, columns))
+    for c, y, x in product(*map(range, image.shape[1:])):
+        for f, r, s in product(range(per_group_out), range(operator.kernel[0]), range(operator.kernel[1])):
+            row = y * operator.stride[0] + r * operator.dilation[0] - operator.padding[0]
+            column = x * operator.stride[1] + s * operator.dilation[1] - operator.padding[1]
+            if 0 <= row < rows and 0 <= column < columns:
+                k = c // per_group_in * per_group_out + f
+                result[:, k, row, column] += image[:, c, y, x] * weights[0][c, f, r, s]
     return result
 
 
@@ -100,6 +117,35 @@ def _local_response_norm(operator: Any, operands: list[Array], weights: list[Arr
     return result
 
 
+def _recurrent(operator: Any, operands: list[Array], weights: list[Array]) -> Array:
+    gates = operands[0]
+    batch, steps, sequences, _ = gates.shape
+    state = operands[1] if len(operands) > 1 else np.ones((batch, sequences, operator.hidden))
+    result = np.zeros_like(gates)
+    for step in reversed(range(steps)) if operator.reverse else range(steps):
+        result[:, step] = gates[:, step] + state @ weights[0]
+        state = np.tanh(result[:, step].reshape(batch, sequences, -1, operator.hidden).sum(axis=2))
+    return result
+
+
+def _reduction(operator: Any, operands: list[Array], weights: list[Array]) -> Array:
+    axes = tuple(axis if axis < 0 else axis + 1 for axis in operator.axes)
+    total = operands[0].sum(axis=axes, keepdims=True)
+    return total + np.zeros((operands[0].shape[0], *operator.output.shape))
+
+
+def _resample(operator: Any, operands: list[Array], weights: list[Array]) -> Array:
+    image = operands[0]
+    result = np.zeros((image.shape[0], *operator.output.shape))
+    nearby = {1: (0,), 2: (0, 1), 4: (-1, 0, 1, 2)}
+    for row, column in product(*map(range, operator.output.shape[1:])):
+        y, x = (floor(place * operator.step[i] + operator.shift[i]) for i, place in enumerate((row, column)))
+        for r, s in product(nearby[operator.taps[0]], nearby[operator.taps[1]]):
+            near = (min(max(y + r, 0), image.shape[2] - 1), min(max(x + s, 0), image.shape[3] - 1))
+            result[:, :, row, column] += image[:, :, *near]
+    return result
+
+
 def _softmax(operator: Any, operands: list[Array], weights: list[Array]) -> Array:
     axis = operator.axis if operator.axis < 0 else operator.axis + 1
     powers = np.exp(operands[0])
@@ -116,6 +162,7 @@ def _upsample(operator: Any, operands: list[Array], weights: list[Array]) -> Arr
 
 TWINS: dict[str, Callable[[Any, list[Array], list[Array]], Array]] = {
     "conv2d": _conv2d,
+    "conv_transpose2d": _conv_transpose2d,
     "elementwise": _elementwise,
     "embedding": _embedding,
     "local_response_norm": _local_response_norm,
@@ -123,6 +170,9 @@ TWINS: dict[str, Callable[[Any, list[Array], list[Array]], Array]] = {
     "move": _move,
     "normalization": _normalization,
     "pool": _pool,
+    "recurrent": _recurrent,
+    "reduction": _reduction,
+    "resample": _resample,
     "softmax": _softmax,
     "transpose": _transpose,
     "upsample": _upsample,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from accelsim.workload.operator import Operand, Operator, Source
 from accelsim.workload.operators import (
     Conv2d,
+    ConvTranspose2d,
     Elementwise,
     Embedding,
     LocalResponseNorm,
@@ -16,6 +19,9 @@ from accelsim.workload.operators import (
     Move,
     Normalization,
     Pool,
+    Recurrent,
+    Reduction,
+    Resample,
     Softmax,
     Transpose,
     Upsample,
@@ -57,6 +63,59 @@ def convolutions(draw: st.DrawFn) -> Conv2d:
         operands.append(operand("w", (*shape[:2], shape[2] * shape[3]), is_weight=True))
     weights = () if attention else (Tensor("o.weight", shape),)
     return Conv2d("o", tuple(operands), Tensor("o", (shape[0], *outputs)), weights, groups=groups, **fields)
+
+
+@st.composite
+def transposed_convolutions(draw: st.DrawFn) -> ConvTranspose2d:
+    """The output is cut by the padding and by up to two rows more. Some input row reaches each of its rows."""
+    fields: dict[str, Any] = {name: [] for name in ("kernel", "stride", "padding", "dilation")}
+    sizes, outputs = [], []
+    for _ in range(2):
+        kernel, stride, dilation, size = (draw(st.integers(1, high)) for high in (4, 3, 2, 5))
+        full = (size - 1) * stride + (kernel - 1) * dilation + 1
+        padding = draw(st.integers(0, min(2, full - 1)))
+        for name, value in (("kernel", kernel), ("stride", stride), ("padding", padding), ("dilation", dilation)):
+            fields[name].append(value)
+        sizes.append(size)
+        outputs.append(full - padding - draw(st.integers(0, min(2, full - padding - 1))))
+    groups, channels, filters = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    weight = Tensor("o.weight", (groups * channels, filters, *fields["kernel"]))
+    output = Tensor("o", (groups * filters, *outputs))
+    pairs = {name: tuple(pair) for name, pair in fields.items()}
+    x = (operand("x", (groups * channels, *sizes)),)
+    found = ConvTranspose2d("o", x, output, (weight,), groups=groups, **pairs)
+    assume(all(found.taps(axis, (row, row + 1)) for axis in (0, 1) for row in range(outputs[axis])))
+    return found
+
+
+@st.composite
+def recurrences(draw: st.DrawFn) -> Recurrent:
+    steps, sequences, hidden, gates = draw(small), draw(small), draw(small), draw(small)
+    shape = (steps, sequences, gates * hidden)
+    operands = [operand("x", shape)]
+    if draw(st.booleans()):
+        operands.append(operand("h", (sequences, hidden)))
+    weights = (Tensor("o.weight", (hidden, gates * hidden)),)
+    return Recurrent("o", tuple(operands), Tensor("o", shape), weights, hidden=hidden, reverse=draw(st.booleans()))
+
+
+@st.composite
+def reductions(draw: st.DrawFn) -> Reduction:
+    shape = tuple(draw(st.lists(small, min_size=1, max_size=4)))
+    axes = tuple(draw(st.sets(st.integers(0, len(shape) - 1), min_size=1)))
+    output = tuple(draw(small) if axis in axes else size for axis, size in enumerate(shape))
+    return Reduction("o", (operand("x", shape),), Tensor("o", output), axes=axes, operations_per_element=draw(small))
+
+
+@st.composite
+def resamplings(draw: st.DrawFn) -> Resample:
+    channels, rows, columns = draw(small), draw(small), draw(small)
+    output = (channels, draw(st.integers(1, 9)), draw(st.integers(1, 9)))
+    step = (Fraction(rows, output[1]), Fraction(columns, output[2]))
+    shift = tuple(draw(st.sampled_from([Fraction(0), (one - 1) / 2])) for one in step)
+    taps = (draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 4])))
+    x = (operand("x", (channels, rows, columns)),)
+    return Resample("o", x, Tensor("o", output), step=step, shift=(shift[0], shift[1]), taps=taps)
 
 
 @st.composite
@@ -142,6 +201,7 @@ def moves(draw: st.DrawFn) -> Move:
 
 OPERATORS_BY_KIND: dict[str, st.SearchStrategy[Any]] = {
     "conv2d": convolutions(),
+    "conv_transpose2d": transposed_convolutions(),
     "elementwise": elementwise(),
     "embedding": embeddings(),
     "local_response_norm": local_response_norms(),
@@ -149,6 +209,9 @@ OPERATORS_BY_KIND: dict[str, st.SearchStrategy[Any]] = {
     "move": moves(),
     "normalization": of_one_shape().filter(lambda one: one.kind == "normalization"),
     "pool": pools(),
+    "recurrent": recurrences(),
+    "reduction": reductions(),
+    "resample": resamplings(),
     "softmax": of_one_shape().filter(lambda one: one.kind == "softmax"),
     "transpose": transposes(),
     "upsample": upsamples(),
