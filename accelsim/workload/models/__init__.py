@@ -9,6 +9,7 @@ from typing import get_args
 from accelsim.errors import UnknownName, WorkloadError
 from accelsim.units import did_you_mean
 from accelsim.workload.graph import Workload
+from accelsim.workload.models import plain_cnn
 from accelsim.workload.models.cnn import inception_resnet_v1, resnet
 from accelsim.workload.models.language_recipes import bert, gpt2, llama
 from accelsim.workload.models.micro import matmul_chain, stream, vector
@@ -21,6 +22,9 @@ RECIPES: dict[str, Callable[..., Workload]] = {
     "micro.matmul_chain": matmul_chain,
     "micro.stream": stream,
     "micro.vector": vector,
+    "plain_cnn.inception_resnet_v1": plain_cnn.inception_resnet_v1,
+    "plain_cnn.mobilenet_v2": plain_cnn.mobilenet_v2,
+    "plain_cnn.resnet": plain_cnn.resnet,
     "language.bert": bert,
     "language.gpt2": gpt2,
     "language.llama": llama,

@@ -1,7 +1,8 @@
-"""Builds a network operator by operator, with the conventions by which SoMa counts (HPCA 2025).
+"""Builds a convolutional network operator by operator.
 
-Batch normalization, bias and ReLU are folded into the operator before them. A concatenation is no operator: whatever
-reads it names several producers. An addition counts one vector operation an operand.
+Batch normalization and ReLU are folded into the operator before them. A concatenation is no operator: whatever reads it
+names several producers. By default it counts as SoMa does (HPCA 2025): convolutions have no bias, an addition counts
+one vector operation an operand, and tiles follow SoMa's rule.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ class Builder:
 
     Args:
         bits: bits per element of all tensors.
+        plain: not as SoMa counts: convolutions have a bias (what is left of a normalization), an addition of n operands
+            counts n - 1 operations, and tiles are exact.
     """
 
-    def __init__(self, bits: int = 8) -> None:
+    def __init__(self, bits: int = 8, *, plain: bool = False) -> None:
         self._bits = bits
+        self._plain = plain
         self._inputs: list[Tensor] = []
         self._operators: list[Operator] = []
         self._shapes: dict[str, tuple[int, ...]] = {}
@@ -63,13 +67,15 @@ class Builder:
             operands.append(
                 Operand((Source(weights_from),), (*weight_shape[:2], kernel[0] * kernel[1]), is_weight=True)
             )
-        weights = () if weights_from is not None else (Tensor(f"{name}.weight", weight_shape, self._bits),)
+        weights = [] if weights_from is not None else [Tensor(f"{name}.weight", weight_shape, self._bits)]
+        if self._plain and weights:
+            weights.append(Tensor(f"{name}.bias", (filters,), self._bits))
         return self._add(
             Conv2d(
                 name,
                 tuple(operands),
                 Tensor(name, (filters, *sizes), self._bits),
-                weights,
+                tuple(weights),
                 kernel=kernel,
                 stride=(stride, stride),
                 padding=padding,
@@ -89,7 +95,8 @@ class Builder:
         shape = self.shape(operands[0])
         joined = tuple(self._operand(operand, shape) for operand in operands)
         output = Tensor(name, shape, self._bits)
-        return self._add(Elementwise(name, joined, output, operations_per_element=len(operands)))
+        operations = max(len(operands) - 1, 1) if self._plain else len(operands)
+        return self._add(Elementwise(name, joined, output, operations_per_element=operations))
 
     def pointwise(self, name: str, producers: Producers, operations_per_element: int = 1) -> str:
         """A function of each element, or a copy that joins several producers into one tensor."""
@@ -105,8 +112,9 @@ class Builder:
         return self._add(Transpose(name, (self._operand(producers, shape),), output, permutation=permutation))
 
     def workload(self, name: str) -> Workload:
-        """All that was added, as a workload of one sample under SoMa's tile rule."""
-        return Workload(name, tuple(self._operators), tuple(self._inputs), tile_rule=TileRule.SOMA)
+        """All that was added, as a workload of one sample."""
+        rule = TileRule.EXACT if self._plain else TileRule.SOMA
+        return Workload(name, tuple(self._operators), tuple(self._inputs), tile_rule=rule)
 
     def _add(self, operator: Operator) -> str:
         self._operators.append(operator)

@@ -59,6 +59,17 @@ def inception_resnet_v1(*, image_size: int = 299, classes: int = 1000, bits: int
         WorkloadError: an image too small for the network.
     """
     net = Builder(bits)
+    pooled = inception_resnet_body(net, image_size)
+    last = net.conv("Dropout", pooled, net.shape(pooled)[0], fully_connected=True)
+    net.conv("FC", last, classes, fully_connected=True)
+    return net.workload("inception_resnet_v1")
+
+
+def inception_resnet_body(net: Builder, image_size: int) -> str:
+    """All from the image to the average before the classifier (figures 10 to 15 of the paper); the name of the latter.
+
+    The scaling of residuals is folded into the convolution before each addition.
+    """
     last = net.conv("Conv_1a_3x3", net.input("input", (3, image_size, image_size)), 32, (3, 3), 2, same=False)
     last = net.conv("Conv_2a_3x3", last, 32, (3, 3), same=False)
     last = net.conv("Conv_2b_3x3", last, 64, (3, 3))
@@ -74,11 +85,8 @@ def inception_resnet_v1(*, image_size: int = 299, classes: int = 1000, bits: int
     joined = _reduction_b(net, joined)
     for block in range(1, 6):
         joined = [_inception_bc(net, f"C{block}", joined, 192, 3)]
-    channels, rows, columns = net.shape(joined)
-    last = net.pool("AvgPool", joined, (rows, columns), rows, same=False)
-    last = net.conv("Dropout", last, channels, fully_connected=True)
-    net.conv("FC", last, classes, fully_connected=True)
-    return net.workload("inception_resnet_v1")
+    _, rows, columns = net.shape(joined)
+    return net.pool("AvgPool", joined, (rows, columns), rows, same=False)
 
 
 def _inception_a(net: Builder, name: str, last: str) -> str:

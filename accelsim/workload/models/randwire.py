@@ -22,7 +22,11 @@ class Regime(NamedTuple):
     """Channels of the stages at 28x28, 14x14 and 7x7, as multiples of C."""
 
 
-REGIMES = {"small": Regime(78, False, (1, 2, 4)), "regular": Regime(109, True, (2, 4, 8))}
+REGIMES = {
+    "small": Regime(78, False, (1, 2, 4)),
+    "regular": Regime(109, True, (2, 4, 8)),
+    "large": Regime(154, True, (2, 4, 8)),
+}
 CLASSIFIER_CHANNELS = 1280
 
 
@@ -36,6 +40,7 @@ def randwire(
     image_size: int = 224,
     classes: int = 1000,
     bits: int = 8,
+    counting: str = "soma",
 ) -> Workload:
     """A RandWire network whose stages are Watts-Strogatz graphs WS(``neighbours``, ``probability``).
 
@@ -44,7 +49,8 @@ def randwire(
     averages those without successors. The same parameters give the same network everywhere.
 
     Args:
-        regime: "small" (C = 78) or "regular" (C = 109), the columns of the paper's table 1.
+        regime: "small" (C = 78) or "regular" (C = 109), the columns of the paper's table 1, or "large", the regular one
+            with C = 154 (table 3).
         seed: of the random graphs.
         nodes: N, nodes of a stage.
         neighbours: K, even: each node is first joined with K/2 neighbours on either side of a ring.
@@ -52,17 +58,20 @@ def randwire(
         image_size: rows and columns of the image.
         classes: outputs of the classifier.
         bits: bits per element.
+        counting: "soma", with SoMa's tile rule, no biases and one operation an operand of a sum; or "plain".
 
     Raises:
         WorkloadError: an unknown regime, or parameters that make no such graph.
     """
+    if counting not in ("soma", "plain"):
+        raise WorkloadError(f"counting is {counting!r}; expected soma or plain")
     if regime not in REGIMES:
         raise WorkloadError(f"RandWire has no regime {regime!r}; expected one of {list(REGIMES)}")
     if seed < 0:
         raise WorkloadError(f"seed is {seed}; expected a whole number >= 0")
     channels, wired_second_stage, multiples = REGIMES[regime]
     random = np.random.default_rng(seed)
-    net = Builder(bits)
+    net = Builder(bits, plain=counting == "plain")
     last = net.conv("conv1", net.input("input", (3, image_size, image_size)), channels // 2, (3, 3), 2)
     if wired_second_stage:
         graph = watts_strogatz(nodes // 2, neighbours, probability, random)
