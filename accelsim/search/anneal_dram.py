@@ -49,7 +49,7 @@ class DramState(NamedTuple):
     kept: Clocks
     random_state: RandomState
     counters: IntColumn
-    """Rounds done, candidates priced, moves accepted."""
+    """Rounds done, candidates priced, moves accepted, rounds at which to return next."""
     latency: IntColumn
     """Of the current order, and of the best."""
 
@@ -67,7 +67,7 @@ def dram_state(problem: DramProblem, seed: int) -> DramState:
         clocks,
         kept,
         np.array([seed], dtype=np.uint64),
-        np.zeros(3, dtype=np.int64),
+        np.zeros(4, dtype=np.int64),
         np.array([latency, latency]),
     )
 
@@ -320,11 +320,12 @@ def dram_cost(parameters: DramParameters, latency: int) -> float:
 
 @kernel
 def anneal_dram(tensors: Tensors, parameters: DramParameters, state: DramState) -> int:
-    """Anneals for up to 65,536 rounds; call again to go on. Nothing is left to do once the bound is reached."""
+    """Anneals up to the round that the state names; call again to go on. Once the bound is reached, nothing is left to
+    do."""
     gates, size = state.gates, state.gates.order.shape[0]
     ideal = dram_cost(parameters, parameters.bound_cycles)
     rounds = parameters.rounds
-    while state.counters[0] < rounds and state.latency[1] > parameters.bound_cycles:
+    while state.counters[0] < state.counters[3] and state.latency[1] > parameters.bound_cycles:
         done = state.counters[0] / rounds
         temperature = parameters.start_temperature * (1 - done) / (1 + parameters.cooling * done)
         if state.counters[0] == int(parameters.back_to_best * rounds):
@@ -354,6 +355,4 @@ def anneal_dram(tensors: Tensors, parameters: DramParameters, state: DramState) 
                 if gate_of(tensors, gates, x) != old_gate:
                     set_gate(tensors, gates, x, old_gate)
                 copy_clocks(gates, state.kept, state.clocks, (first, rank), (begin, position))
-        if state.counters[0] % 65536 == 0:
-            break
     return 0

@@ -66,7 +66,7 @@ class FusionState(NamedTuple):
     best: Choice
     random_state: RandomState
     counters: IntColumn
-    """Rounds done, candidates evaluated, moves accepted."""
+    """Rounds done, candidates evaluated, moves accepted, rounds at which to return next."""
     cost: FloatColumn
     """Of the current choice, and of the best."""
 
@@ -79,7 +79,7 @@ def fusion_state(choice: Choice, cost: float, seed: int) -> FusionState:
         candidate,
         best,
         random_state=np.array([seed], dtype=np.uint64),
-        counters=np.zeros(3, dtype=np.int64),
+        counters=np.zeros(4, dtype=np.int64),
         cost=np.array([cost, cost]),
     )
 
@@ -164,8 +164,8 @@ def anneal_fusion(
     walk: Walk,
     stores: tuple[Shapes, PlanStore, TileCostTable, Lists],
 ) -> int:
-    """Anneals for up to 4,096 rounds; returns early when something is missing. Call again to go on."""
-    while state.counters[0] < parameters.rounds:
+    """Anneals up to the round that the state names; returns early when something is missing. Call again to go on."""
+    while state.counters[0] < state.counters[3]:
         done = state.counters[0] / parameters.rounds
         temperature = parameters.start_temperature * (1 - done) / (1 + parameters.cooling * done)
         if state.counters[0] == int(parameters.back_to_best * parameters.rounds):
@@ -194,6 +194,4 @@ def anneal_fusion(
                         copy_choice(state.candidate, state.best)
                         state.cost[1] = cost
         state.counters[0] += 1
-        if state.counters[0] % 4096 == 0:
-            break
     return LEGAL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -19,7 +20,7 @@ from accelsim.search.dram_state import DramProblem, dram_problem
 from accelsim.search.evaluate import Choice, Result, empty_walk, machine_of
 from accelsim.search.layerwise import blocks_of
 from accelsim.search.list_schedule import empty_lists
-from accelsim.search.network import network_of
+from accelsim.search.network import IntColumn, network_of
 from accelsim.search.objective import Objective
 from accelsim.search.plans import (
     FULL,
@@ -38,6 +39,25 @@ from accelsim.workload.graph import Workload
 
 LARGEST_STORE_ROWS = 1 << 23
 """A store that would grow beyond this is emptied instead."""
+
+
+class Pace:
+    """Lets a kernel return about ten times a second, so that somebody can stop it; what it finds does not depend on
+    that."""
+
+    def __init__(self, counters: IntColumn, rounds: int) -> None:
+        self.counters = counters
+        self.rounds = rounds
+        self.step = 64
+        self.began = time.monotonic()
+
+    def next(self) -> bool:
+        """Names the round at which to return next; False once all are done."""
+        now = time.monotonic()
+        self.step = max(1, 2 * self.step if now - self.began < 0.05 else self.step // 2)
+        self.began = now
+        self.counters[3] = min(self.rounds, int(self.counters[0]) + self.step)
+        return int(self.counters[0]) < self.rounds
 
 
 class Session:
@@ -130,7 +150,8 @@ class Session:
         if found is None:
             raise BufferOverflow(f"the start does not fit into {parameters.budget_bytes} bytes")
         state = fusion_state(choice, self.cost(found), seed)
-        while state.counters[0] < parameters.rounds and not self.watch.expired(share):
+        pace = Pace(state.counters, parameters.rounds)
+        while pace.next() and not self.watch.expired(share):
             stores = (self.shapes, self.store, self.costs.table, self.lists)
             self.provide(anneal_fusion(self.network, self.machine, parameters, state, self.walk, stores))
         self.counts["fusion"] += int(state.counters[1])
@@ -140,9 +161,8 @@ class Session:
         """Runs the second stage from the problem's own order, until its rounds or ``share`` of the time is over."""
         state = dram_state(problem, seed)
         parameters = self.dram_parameters(problem, rounds)
-        while state.counters[0] < rounds and state.latency[1] > problem.lower_bound_cycles:
-            if self.watch.expired(share):
-                break
+        pace = Pace(state.counters, rounds)
+        while pace.next() and state.latency[1] > problem.lower_bound_cycles and not self.watch.expired(share):
             anneal_dram(problem.tensors, parameters, state)
         self.counts["dram"] += int(state.counters[1])
         return state
