@@ -73,21 +73,17 @@ def accept_from_queue_per_engine(m: Controller, t: int) -> int:
     engines = m.engines.shape[0]
     left = ACCEPTS * m.channels.shape[0]
     following = NEVER
-    accepted = True
-    while left > 0 and accepted:
-        accepted = False
-        following = NEVER
-        for turn in range(engines):
-            engine = (t + turn) % engines
-            head = m.engines[engine, 0]
-            if head < 0:
-                continue
-            if m.requests[head, ARRIVAL] > t:
-                following = min(following, m.requests[head, ARRIVAL])
-            elif left > 0 and accept(m, head, t):
-                m.engines[engine, 0] = m.requests[head, NEXT_OF_ENGINE]
-                left -= 1
-                accepted = True
+    for turn in range(engines):
+        engine = (t + turn) % engines
+        head = m.engines[engine, 0]
+        if head < 0:
+            continue
+        if m.requests[head, ARRIVAL] > t:
+            following = min(following, m.requests[head, ARRIVAL])
+        elif left > 0 and accept(m, head, t):
+            m.engines[engine, 0] = m.requests[head, NEXT_OF_ENGINE]
+            left -= 1
+            following = t + 1
     return following if left > 0 else t + 1
 
 
