@@ -15,6 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from accelsim.analysis.advise import Advice as Advice
+    from accelsim.analysis.advise import advise as advise
     from accelsim.analysis.compare_report import Comparison as Comparison
     from accelsim.analysis.compare_report import compare as compare
     from accelsim.analysis.report import report as report
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Accelerator": "hardware.accelerator",
     "AccelsimError": "errors",
+    "Advice": "analysis.advise",
     "Comparison": "analysis.compare_report",
     "DramMemory": "hardware.memory.dram",
     "DramTensor": "schedule.notation",
@@ -63,6 +66,7 @@ _HOMES = {
     "Tensor": "workload.tensor",
     "Timeline": "timeline.table",
     "Workload": "workload.graph",
+    "advise": "analysis.advise",
     "compare": "analysis.compare_report",
     "explain": "program.explain",
     "load_accelerator": "library",

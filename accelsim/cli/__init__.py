@@ -14,6 +14,7 @@ from accelsim import __version__
 from accelsim.errors import AccelsimError
 
 COMMANDS = {
+    "advise": "roofline",
     "compare": "compare",
     "demo": "run",
     "explain": "run",

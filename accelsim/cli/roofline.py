@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from accelsim.cli import common
 from accelsim.errors import InputError
+
+if TYPE_CHECKING:
+    from accelsim.timeline.table import Timeline
+    from accelsim.workload.graph import Workload
 
 SUFFIXES = (".html", ".htm", ".png", ".svg", ".pdf")
 
@@ -50,3 +55,59 @@ def roofline_command(
         common.print_json(found.to_dict())
     else:
         click.echo(str(found))
+
+
+@click.command("advise")
+@click.argument("timeline", type=click.Path())
+@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Options that are simulated.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Seconds that a search for a new schedule may take, for each option.",
+)
+@common.as_json
+def advise_command(timeline: str, top: int, time_limit: float, as_json: bool) -> None:
+    """Investments ranked by payoff, each predicted from the run and then simulated.
+
+    TIMELINE is a timeline.npz of `accelsim run --out`. Where its workload is still found, schedules are searched anew
+    for the changed machines; else the recorded one runs on them.
+    """
+    from accelsim.analysis.advise import advise
+    from accelsim.formats import load_timeline
+
+    loaded = load_timeline(timeline)
+    with common.progress("predicting and simulating"):
+        found = advise(loaded, _workload_of(loaded), top=top, time_limit_seconds=time_limit)
+    if as_json:
+        common.print_json(found.to_dict())
+    else:
+        click.echo(str(found))
+
+
+def _workload_of(timeline: Timeline) -> Workload | None:
+    """What ran, read again from where it came from; None, with a note, where that is gone or has changed."""
+    from accelsim.engine.replay import recorded_accelerator
+    from accelsim.library import load_workload
+    from accelsim.workload.cut import cut_to_fit
+
+    provenance, facts = timeline.provenance, timeline.program.facts
+    source, parameters = provenance.get("workload_source"), provenance.get("workload_parameters", {})
+    why = "the timeline does not say where its workload came from"
+    if isinstance(source, str) and isinstance(parameters, dict):
+        try:
+            workload = load_workload(
+                source,
+                batch=int(facts.get("batch", 1)),
+                allow_unsupported=provenance.get("allow_unsupported") is True,
+                **{str(name): value for name, value in parameters.items()},
+            )
+            capacity_bytes = recorded_accelerator(timeline).buffers["global"].capacity_bytes
+            if cut_to_fit(workload, capacity_bytes).digest == facts.get("workload_digest"):
+                return workload
+            why = f"the workload {source} has changed since the run"
+        except InputError as error:
+            why = f"the workload of the run cannot be read again: {error}"
+    click.echo(f"note: {why}; the recorded schedule is used on the changed machines", err=True)
+    return None

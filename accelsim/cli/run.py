@@ -139,7 +139,10 @@ def find_schedule(
     scheduler: str | None = None,
     schedule_file: str | None = None,
     batch: int = 1,
+    phase: str | None = None,
     sequence_length: int | None = None,
+    context_length: int | None = None,
+    bits: int | None = None,
     overrides: tuple[str, ...] = (),
     objective: str = "energy^1*delay^1",
     seed: int = 0,
@@ -156,7 +159,8 @@ def find_schedule(
         raise InputError("--scheduler and --schedule exclude each other: search for a schedule, or give one")
     goal = parse_objective(objective)
     accelerator = load_accelerator(hardware, overrides)
-    parameters = {} if sequence_length is None else {"sequence_length": sequence_length}
+    given = {"phase": phase, "sequence_length": sequence_length, "context_length": context_length, "bits": bits}
+    parameters = {name: value for name, value in given.items() if value is not None}
     with common.progress(f"reading {workload}"):
         loaded = load_workload(workload, batch=batch, allow_unsupported=allow_unsupported, **parameters)
     whole = accelerator.dataflow.one_tile_per_operator
@@ -164,6 +168,9 @@ def find_schedule(
     for note in (*accelerator.notes, *fitted.notes):
         click.echo(f"note: {note}", err=True)
     facts: dict[str, Any] = {"scheduler": None, "seed": seed, "objective": str(goal), "search_seconds": 0.0}
+    facts["workload_source"] = workload  # with the two below, from which `advise` makes the workload again
+    facts |= {"workload_parameters": parameters} if parameters else {}
+    facts |= {"allow_unsupported": True} if allow_unsupported else {}
     if schedule_file is not None:
         return fitted, accelerator, read_schedule(schedule_file), facts
     began = time.perf_counter()

@@ -1,7 +1,8 @@
 """Where a timeline came from: what one needs to make the same one again, and nothing that differs from run to run.
 
-No host names, paths or times of day. The two durations of :data:`MEASURED` are kept while the timeline is in memory,
-for reports; files leave them out, so that equal runs are equal bytes.
+No host names or times of day, and of paths only the workload's, as the command named it. The two durations of
+:data:`MEASURED` are kept while the timeline is in memory, for reports; files leave them out, so that equal runs are
+equal bytes.
 """
 
 from __future__ import annotations
