@@ -116,7 +116,7 @@ def load_workload(
     """A workload by its name in the library, or by the path of a file in any format of ``accelsim.formats``.
 
     Args:
-        name: ``"soma.resnet50"``, or a path; the suffix of a file says its format.
+        name: ``"soma.resnet50"``, or a path; how the file's name ends says its format.
         batch: samples that run at once; by default what the file says, or 1.
         allow_unsupported: operators of unknown cost are counted as moved data instead of refused.
         parameters: those of the recipe or format, by name (``sequence_length=1024``).
@@ -126,7 +126,7 @@ def load_workload(
         FormatError: no format has this suffix, or the file is not what its suffix says.
         WorkloadError: what the file describes is no valid workload, or a value is refused.
     """
-    is_path = isinstance(name, Path) or "/" in name or "\\" in name or Path(name).suffix in WORKLOAD_READERS
+    is_path = isinstance(name, Path) or "/" in name or "\\" in name or _format_key(Path(name)) is not None
     path = Path(name) if is_path else find(str(name), "workload", _workload_files())
     reader = _workload_reader(path)
     known = inspect.signature(reader).parameters
@@ -160,12 +160,19 @@ def _workload_files() -> dict[str, Path]:
     return dict(sorted(item for suffix in WORKLOAD_READERS for item in files_by_name(folder, suffix).items()))
 
 
+def _format_key(path: Path) -> str | None:
+    """The entry of WORKLOAD_READERS that fits a file's name best; None if none does."""
+    fitting = [key for key in WORKLOAD_READERS if path.suffix and path.name.endswith(key)]
+    return max(fitting, key=len, default=None)
+
+
 def _workload_reader(path: Path) -> Callable[..., Workload]:
-    if path.suffix not in WORKLOAD_READERS:
+    key = _format_key(path)
+    if key is None:
         raise FormatError(
             f"{path}: no format of workloads has the suffix '{path.suffix}'; there are {', '.join(WORKLOAD_READERS)}"
         )
-    module, function = WORKLOAD_READERS[path.suffix]
+    module, function = WORKLOAD_READERS[key]
     reader: Callable[..., Workload] = getattr(import_module(module), function)
     return reader
 
