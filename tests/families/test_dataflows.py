@@ -13,7 +13,11 @@ from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.library import list_accelerators, load_accelerator
 
 pytestmark = pytest.mark.kernel
-MACHINES = {name: load_accelerator(name) for name in list_accelerators()}
+TEMPLATES = {name: load_accelerator(name) for name in list_accelerators()}
+MACHINES = TEMPLATES | {
+    f"scalesim_32x32 {name}": load_accelerator("scalesim_32x32", [f"pe_array.dataflow={name}"])
+    for name in ("weight_stationary", "input_stationary")
+}
 
 row = st.builds(
     lambda b, g, c, k, h, w, r, s, attention: (b, g * c, g * k, k, h, w, r, s, 1, 1, g, attention),
@@ -26,7 +30,7 @@ def columns_of(rows: list[tuple[int, ...]]) -> TileColumns:
     return TileColumns(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def test_every_dataflow_has_a_template() -> None:
+def test_every_dataflow_has_a_machine() -> None:
     assert {type(machine.dataflow) for machine in MACHINES.values()} == set(DATAFLOWS.values())
 
 

@@ -84,7 +84,10 @@ class SystolicArray(Dataflow):
     mac_pj: float
     buffer: Buffer
     compact_edge_folds: bool = False
-    """A fold that fills only a part of the array runs as on an array of that size: the rest is bypassed."""
+    """A fold that fills only a part of the array runs as on an array of that size: the rest is bypassed.
+
+    With ``fold_overlap`` that may cost more than it saves: a fold of few rows waits for the sums of those ahead of it.
+    """
     fold_overlap: bool = False
     """A fold starts while outputs of the one before it are on their way, as early as registers and ports allow."""
 
