@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from accelsim.timeline.table import Timeline
     from accelsim.workload.graph import Workload
 
+MOST_NOTES = 6
+"""More notes about a workload than these are only counted."""
+
 
 @click.command("run")
 @common.what_runs
@@ -165,8 +168,11 @@ def find_schedule(
         loaded = load_workload(workload, batch=batch, allow_unsupported=allow_unsupported, **parameters)
     whole = accelerator.dataflow.one_tile_per_operator
     fitted = loaded if whole else cut_to_fit(loaded, accelerator.buffers["global"].capacity_bytes)
-    for note in (*accelerator.notes, *fitted.notes):
+    notes = (*accelerator.notes, *fitted.notes)
+    for note in notes[:MOST_NOTES]:
         click.echo(f"note: {note}", err=True)
+    if len(notes) > MOST_NOTES:
+        click.echo(f"note: and {len(notes) - MOST_NOTES} more of this kind", err=True)
     facts: dict[str, Any] = {"scheduler": None, "seed": seed, "objective": str(goal), "search_seconds": 0.0}
     facts["workload_source"] = workload  # with the two below, from which `advise` makes the workload again
     facts |= {"workload_parameters": parameters} if parameters else {}
