@@ -8,6 +8,7 @@ import math
 from accelsim.analysis.compare_report import Comparison, table_html
 from accelsim.analysis.report import report
 from accelsim.plot.report_page import document, picture
+from accelsim.plot.viewer import viewer
 
 ROWS = 40
 """Rows of a long table."""
@@ -25,6 +26,7 @@ def compare_page(comparison: Comparison) -> str:
     ends = _common_end(comparison)
     for (name, timeline), end in zip(sides, ends, strict=True):
         body += [f"<h2>Run {name}</h2>", picture(timeline, end)]
+    body += ["<h2>Look closer</h2>", viewer(sides)]
     if not comparison.identical:
         body.append("<h2>Where the difference comes from</h2>")
         tables = "".join(table_html(table) for table in comparison.tables(ROWS))
