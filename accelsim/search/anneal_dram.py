@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.jit import kernel
-from accelsim.search.anneal_fusion import cost_of
 from accelsim.search.dram_state import Clocks, DramProblem, Gates, Tensors, copy_gates, empty_clocks
 from accelsim.search.network import IntColumn
+from accelsim.search.pricing import cost_of
 from accelsim.search.random_state import RandomState, random_below, random_float
 from accelsim.search.two_clocks import copy_clocks, run_clocks
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.jit import kernel
-from accelsim.search.evaluate import Choice, Machine, Result, Walk, evaluate
-from accelsim.search.list_schedule import Limits, Lists, list_schedule
+from accelsim.search.evaluate import Choice, Machine, Walk
 from accelsim.search.moves import (
     fully_connected_alone,
     move_dram_merge,
@@ -22,9 +21,9 @@ from accelsim.search.moves import (
     move_tiling,
 )
 from accelsim.search.network import FloatColumn, IntColumn, Network
-from accelsim.search.plans import ILLEGAL, LEGAL, MISSING_COST, PlanStore, Shapes
+from accelsim.search.plans import LEGAL, MISSING_COST
+from accelsim.search.pricing import Stores, cost_of, price
 from accelsim.search.random_state import RandomState, random_float
-from accelsim.search.tile_costs import TileCostTable
 
 
 class FusionParameters(NamedTuple):
@@ -123,46 +122,13 @@ def propose(
 
 
 @kernel
-def cost_of(energy_exponent: float, delay_exponent: float, energy_pj: float, latency_cycles: int) -> float:
-    """energy^n * delay^m."""
-    if energy_exponent == 1.0 and delay_exponent == 1.0:
-        return energy_pj * latency_cycles
-    return float(energy_pj**energy_exponent * float(latency_cycles) ** delay_exponent)
-
-
-@kernel
-def price(
-    net: Network,
-    machine: Machine,
-    choice: Choice,
-    walk: Walk,
-    stores: tuple[Shapes, PlanStore, TileCostTable, Lists],
-    limits: tuple[int, tuple[int, int]],
-) -> tuple[int, Result]:
-    """Status and cost of a choice within ``limits``: a budget of bytes, and the horizons of list scheduling."""
-    budget, (near, far) = limits
-    if near < 0:
-        status, found = evaluate(net, machine, choice, walk, (stores[0], stores[1], stores[2]))
-        if status == LEGAL and found.peak_bytes > budget:
-            status = ILLEGAL
-        return status, found
-    status, found = list_schedule(net, machine, choice, walk, stores, Limits(0, budget, near))
-    if status >= MISSING_COST or far == near:
-        return status, found
-    other_status, other = list_schedule(net, machine, choice, walk, stores, Limits(0, budget, far))
-    if other_status == LEGAL and (status != LEGAL or other.latency_cycles < found.latency_cycles):
-        return other_status, other
-    return status, found
-
-
-@kernel
 def anneal_fusion(
     net: Network,
     machine: Machine,
     parameters: FusionParameters,
     state: FusionState,
     walk: Walk,
-    stores: tuple[Shapes, PlanStore, TileCostTable, Lists],
+    stores: Stores,
 ) -> int:
     """Anneals up to the round that the state names; returns early when something is missing. Call again to go on."""
     while state.counters[0] < state.counters[3]:

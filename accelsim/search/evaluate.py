@@ -254,22 +254,3 @@ def walk_positions(
     latency = max(ended, link + machine.latency_cycles if busy else 0)
     energy = machine.read_pj_per_byte * read_bytes + machine.write_pj_per_byte * written_bytes
     return Result(latency, energy, peak, tile_cycles, busy, positions)
-
-
-@kernel
-def evaluate(
-    net: Network, machine: Machine, choice: Choice, walk: Walk, stores: tuple[Shapes, PlanStore, TileCostTable]
-) -> tuple[int, Result]:
-    """Status and cost of a choice under default double buffering."""
-    shapes, store, costs = stores
-    for place in range(choice.order.shape[0]):
-        walk.place[choice.order[place]] = place
-    status, positions, tiles_pj = place_groups(net, choice, walk, shapes, store, costs)
-    if status != LEGAL:
-        return status, Result(0, 0.0, 0, 0, 0, positions)
-    find_readers(net, choice, walk)
-    found = walk_positions(net, machine, choice, walk, store, positions)
-    energy = found.energy_pj + tiles_pj + machine.static_pj_per_cycle * found.latency_cycles
-    return status, Result(
-        found.latency_cycles, energy, found.peak_bytes, found.tile_cycles, found.transfer_cycles, positions
-    )

@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.jit import kernel
-from accelsim.search.evaluate import Choice, Machine, Result, Walk, find_readers, place_groups, transfer_cycles
+from accelsim.search.evaluate import Choice, Machine, Walk, transfer_cycles
 from accelsim.search.network import IntColumn, Network
-from accelsim.search.plans import ILLEGAL, LEGAL, TOO_LONG, PlanStore, Shapes
-from accelsim.search.tile_costs import TileCostTable
+from accelsim.search.plans import PlanStore
 
 
 class Lists(NamedTuple):
@@ -196,10 +195,13 @@ def pass_over(machine: Machine, lists: Lists, limits: Limits) -> int:
             open_end += 1
         if lists.alive[p] + late > limits.capacity_bytes:
             return -1
-        while load < loads and lists.load_position[load] == p:
-            while waiting <= lists.load_maker[load]:
+        last = load  # stores first: one that ends at p may not stand behind a load that starts there
+        while last < loads and lists.load_position[last] == p:
+            while waiting <= lists.load_maker[last]:
                 link = serve_store(machine, lists, link, waiting)
                 waiting += 1
+            last += 1
+        while load < last:
             link = serve_load(machine, lists, link, load, p)
             load += 1
         begin = max(begin, lists.ready[p])
@@ -229,32 +231,3 @@ def pass_over(machine: Machine, lists: Lists, limits: Limits) -> int:
         if lists.store_bytes[p] >= 0:
             lists.store_end[p] = positions
     return max(int(lists.tile_end[positions]), link + machine.latency_cycles)
-
-
-@kernel
-def list_schedule(
-    net: Network,
-    machine: Machine,
-    choice: Choice,
-    walk: Walk,
-    stores: tuple[Shapes, PlanStore, TileCostTable, Lists],
-    limits: Limits,
-) -> tuple[int, Result]:
-    """Status and cost of a choice under list scheduling; ``lists`` then hold the order. ``limits.positions`` is
-    ignored."""
-    shapes, store, costs, lists = stores
-    for place in range(choice.order.shape[0]):
-        walk.place[choice.order[place]] = place
-    status, positions, tiles_pj = place_groups(net, choice, walk, shapes, store, costs)
-    nothing = Result(0, 0.0, 0, 0, 0, positions)
-    if status != LEGAL:
-        return status, nothing
-    find_readers(net, choice, walk)
-    if not collect(net, choice, walk, store, lists, positions):
-        return TOO_LONG, nothing
-    latency = pass_over(machine, lists, Limits(positions, limits.capacity_bytes, limits.urgent_positions))
-    if latency < 0:
-        return ILLEGAL, nothing
-    energy = tiles_pj + machine.static_pj_per_cycle * latency
-    energy += machine.read_pj_per_byte * lists.counters[4] + machine.write_pj_per_byte * lists.counters[5]
-    return status, Result(latency, energy, 0, lists.counters[2], lists.counters[3], positions)

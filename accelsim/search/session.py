@@ -15,7 +15,7 @@ from accelsim.program.lower import work_costs
 from accelsim.schedule.notation import DramTensor, Schedule, TensorKind
 from accelsim.schedule.tiling import group_tiler
 from accelsim.search.anneal_dram import DramParameters, DramState, anneal_dram, dram_state
-from accelsim.search.anneal_fusion import FusionParameters, FusionState, anneal_fusion, fusion_state, price
+from accelsim.search.anneal_fusion import FusionParameters, FusionState, anneal_fusion, fusion_state
 from accelsim.search.dram_state import DramProblem, dram_problem
 from accelsim.search.evaluate import Choice, Result, empty_walk, machine_of
 from accelsim.search.layerwise import blocks_of
@@ -33,6 +33,7 @@ from accelsim.search.plans import (
     empty_shapes,
     empty_store,
 )
+from accelsim.search.pricing import price
 from accelsim.search.scheduler import Watch
 from accelsim.search.tile_costs import TileCosts
 from accelsim.workload.graph import Workload
