@@ -16,6 +16,8 @@ square, cube, scale, add, scale, tanh, add, multiply, halve.
 ROTARY_OPERATIONS = 3
 """Of an element of rotary position embedding: a pair is rotated by four products and two sums (Su et al., 2021,
 equation 34)."""
+MAXIMUM_OPERATORS = 1 << 18
+"""More operators than this are a mistake in a number, not a model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +76,11 @@ class LanguageModel:
             mistakes.append(f"activation is {self.activation!r}; expected one of {known}")
         if self.experts < 0 or (self.experts and not 1 <= self.experts_per_token <= self.experts):
             mistakes.append(f"{self.experts_per_token} of {self.experts} experts a token; expected 1 to all of them")
+        if (operators := self.layers * (16 + 4 * self.experts)) > MAXIMUM_OPERATORS:
+            mistakes.append(
+                f"{self.layers} layers with {self.experts} experts are about {operators} operators; the most that is "
+                f"accepted is {MAXIMUM_OPERATORS}: is a number wrong?"
+            )
         if mistakes:
             raise WorkloadError(f"language model '{self.name}': " + "; ".join(mistakes))
 
