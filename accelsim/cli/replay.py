@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,11 +44,15 @@ def replay_command(
     from accelsim.engine.replay import replay
     from accelsim.formats import load_timeline
     from accelsim.timeline.provenance import with_provenance
+    from accelsim.timeline.table import EventTable
 
     if out is not None:
         common.make_folder(Path(out))
     with common.progress(f"reading {trace}"):
         recorded = load_timeline(trace)
+        # A long trace is large, and its events are not needed: only what made them.
+        nothing = EventTable(*(column[:0].copy() for column in recorded.events))
+        recorded = dataclasses.replace(recorded, events=nothing)
     accelerator = _machine(recorded, hardware, overrides)
     with common.progress("simulating"):
         began = time.perf_counter()
