@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -134,15 +134,21 @@ class Builder:
         self._operands[value] = self.view(node, operand, sample_shape(self.shape(value)))
 
     def add(
-        self, node: Node, operator: Operator, *, channel_axis: int | None = None, takes_activation: bool = False
+        self,
+        node: Node,
+        operator: Operator,
+        *,
+        result: Operand | None = None,
+        channel_axis: int | None = None,
+        takes_activation: bool = False,
     ) -> None:
-        """Adds the operator that computes a node's first output.
+        """Adds the operator that computes a node's first output, which is ``result`` (default: its output as it is).
 
         ``channel_axis``, counted from the right, lets it absorb a scale and shift by channel from what reads it;
         ``takes_activation`` an activation function.
         """
         self.operators[operator.name] = operator
-        self.define(node, Operand((Source(operator.name),), operator.output.shape))
+        self.define(node, result or Operand((Source(operator.name),), operator.output.shape))
         self._origins[node.outputs[0]] = operator.name
         if channel_axis is not None:
             self._linear[operator.name] = channel_axis
@@ -153,7 +159,7 @@ class Builder:
         """The first output is input ``number``, perhaps of another shape; it costs nothing."""
         value, output = node.inputs[number], node.outputs[0]
         self.define(node, self.operand(node, number))
-        if self._sole_origin(value) is not None and self.shape(value) == self.shape(output):
+        if self.sole_origin(value) is not None and self.shape(value) == self.shape(output):
             self._origins[output] = self._origins[value]
 
     def leave_padding(self, node: Node, before: tuple[int, int]) -> None:
@@ -163,7 +169,8 @@ class Builder:
         self.padding[node.outputs[0]] = (before[0] + rows, before[1] + columns)
         self._operands[node.outputs[0]] = self.operand(node)
 
-    def _sole_origin(self, value: str) -> str | None:
+    def sole_origin(self, value: str) -> str | None:
+        """The operator that wrote a value, if only one node reads that value."""
         return self._origins.get(value) if self.readers[value] == 1 else None
 
     def absorb_scale(self, node: Node, number: int, channels: Shape) -> bool:
@@ -173,7 +180,7 @@ class Builder:
         alone reads it, and if ``channels`` is one value a channel. Folding leaves a bias.
         """
         value = node.inputs[number]
-        name = self._sole_origin(value)
+        name = self.sole_origin(value)
         if name is None or name not in self._linear:
             return False
         axis = self._linear[name]
@@ -190,7 +197,7 @@ class Builder:
 
     def absorb_activation(self, node: Node, weights: tuple[Tensor, ...] = ()) -> bool:
         """Leaves an activation function to the output stage of the operator behind input 0, if that has one to give."""
-        name = self._sole_origin(node.inputs[0])
+        name = self.sole_origin(node.inputs[0])
         if name is None or name not in self._open:
             return False
         self._open.discard(name)
@@ -220,6 +227,10 @@ class Builder:
         """The operators behind the outputs of the graph."""
         names = (s.producer for v in self.graph.outputs if v in self._operands for s in self._operands[v].sources)
         return tuple(dict.fromkeys(name for name in names if name in self.operators))
+
+
+Rule = Callable[[Builder, Node], None]
+"""How a node becomes operators, or a free view."""
 
 
 def integers(node: Node, name: str, count: int, default: int) -> tuple[int, ...]:

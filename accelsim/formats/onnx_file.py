@@ -1,20 +1,23 @@
-"""An ONNX file as a graph whose shapes are all known: checked, constants folded, shapes inferred, batch bound to 1.
+"""An ONNX file as a graph whose shapes are all known: checked, constants folded, free dimensions bound.
 
 Weights are never read: an initializer of more than a few elements is only its shape, and external data are not opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from accelsim.errors import AccelsimError, FormatError, WorkloadError
+from accelsim.errors import AccelsimError, FormatError, UnsupportedOperator, WorkloadError
+from accelsim.formats.onnx_bind import INTEGERS, bind_inputs
 from accelsim.formats.onnx_folding import MAXIMUM_ELEMENTS, Array
 from accelsim.formats.onnx_inference import Inference, Node, OpenShape, Shape, closed, infer, is_small
+from accelsim.formats.onnx_run import can_run, run_once
 
 if TYPE_CHECKING:
     import onnx
@@ -23,6 +26,8 @@ MAXIMUM_FILE_BYTES = 2**31 - 1
 """What one protobuf message may hold."""
 UNKNOWN_DOMAIN = "unknown"
 """Domain given to operators that no standard operator set has, so that the ONNX checker lets them pass."""
+CONTROL_FLOW = frozenset(["If", "Loop", "Scan"])
+"""Operators that hold graphs of their own; refused by name."""
 SHAPED_BY_INPUTS = frozenset(
     [
         "ConstantOfShape",
@@ -63,11 +68,12 @@ class Graph:
     notes: tuple[str, ...]
 
 
-def load_graph(path: str | Path) -> Graph:
-    """Reads an ONNX file.
+def load_graph(path: str | Path, bindings: Mapping[str, int] = MappingProxyType({})) -> Graph:
+    """Reads an ONNX file, its free dimensions bound as :func:`accelsim.formats.onnx_bind.bind_inputs` says.
 
     Raises:
         FormatError: there is no such file, or it is not a whole and valid ONNX model.
+        UnknownName, InputError: a binding is refused.
         WorkloadError: a shape cannot be inferred.
     """
     path = Path(path)
@@ -79,14 +85,19 @@ def load_graph(path: str | Path) -> Graph:
         _check_for_inference(path, model.graph)
         _check(model)
         notes: list[str] = []
-        batch = _bind_free_batch(path, model, parameters, notes)
+        batch, free = bind_inputs(path, model, parameters, bindings, notes)
         inference = infer(model, parameters)
         samples = 1
-        if batch > 1:
+        # Nothing is left to bind, and shapes are open all the same: running the model tells them.
+        measured = not free and _first_without_shape(inference) is not None and _can_be_run(inference)
+        if measured:
+            inference = infer(model, parameters, run_once(path, model))
+            notes.append("shapes that inference leaves open are those of one run of onnxruntime, on inputs of ones")
+        if batch > 1 and not measured:
             bound = _with_batch_of_one(model, parameters, batch)
             try:
                 one = infer(bound, parameters)
-                _require_shapes(path, bound, one)
+                _require_shapes(path, bound, one, free)
             except AccelsimError:
                 one = None
             if one is not None and _is_batched(inference, one, batch):
@@ -97,14 +108,14 @@ def load_graph(path: str | Path) -> Graph:
                     f"the leading dimension {batch} of the inputs is part of the sample, since not everything "
                     "computed scales with it"
                 )
-        _require_shapes(path, model, inference)
+        _require_shapes(path, model, inference, free)
         dead = inference.dead_nodes
         if dead:
             notes.append(f"{dead} nodes lead to no output of the graph and are left out")
         return Graph(
             nodes=tuple(inference.live),
             inputs=tuple(
-                (value.name, value.type.tensor_type.elem_type in (6, 7))
+                (value.name, value.type.tensor_type.elem_type in INTEGERS)
                 for value in model.graph.input
                 if value.name not in parameters
             ),
@@ -284,32 +295,6 @@ def _check(model: onnx.ModelProto) -> None:
             value.type.tensor_type.ClearField("shape")
 
 
-def _bind_free_batch(path: Path, model: onnx.ModelProto, parameters: dict[str, Shape], notes: list[str]) -> int:
-    """Binds free leading dimensions of the inputs to 1; returns the leading dimension that all others share, or 1."""
-    fixed: set[int] = set()
-    for value in model.graph.input:
-        if value.name in parameters:
-            continue
-        if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
-            raise FormatError(f"{path}: input '{value.name}' is no tensor of known rank")
-        dims = value.type.tensor_type.shape.dim
-        for axis, dim in enumerate(dims):
-            if dim.HasField("dim_value") and dim.dim_value < 1:
-                raise FormatError(f"{path}: input '{value.name}' has size {dim.dim_value} along axis {axis}")
-        if not dims:
-            continue
-        if dims[0].HasField("dim_value"):
-            fixed.add(dims[0].dim_value)
-        else:
-            notes.append(
-                f"the free leading dimension '{dims[0].dim_param or '?'}' of input '{value.name}' is bound to 1"
-            )
-            dims[0].Clear()
-            dims[0].dim_value = 1
-            fixed.add(1)
-    return fixed.pop() if len(fixed) == 1 else 1
-
-
 def _with_batch_of_one(model: onnx.ModelProto, parameters: dict[str, Shape], batch: int) -> onnx.ModelProto:
     """A copy whose inputs have a leading dimension of 1 in the place of ``batch``."""
     import onnx
@@ -323,26 +308,56 @@ def _with_batch_of_one(model: onnx.ModelProto, parameters: dict[str, Shape], bat
     return bound
 
 
-def _require_shapes(path: Path, model: onnx.ModelProto, inference: Inference) -> None:
-    """Refuses a graph in which the shape of something computed is not known, or not that of a tensor with elements."""
+def _first_without_shape(inference: Inference) -> Node | None:
+    """The first of the nodes that are computed whose output has no shape, or no elements."""
     for node in inference.live:
-        name = node.outputs[0]
-        shape = inference.shapes.get(name)
-        sizes = closed(shape)
-        if sizes is not None and min(sizes, default=1) >= 1:
-            continue
-        if shape is None:
-            what = f"its shape cannot be inferred{_why_not(model)}"
-        elif sizes is not None:
-            what = f"its shape {list(shape)} holds no elements"
-        else:
-            free = [f"'{size}'" for size in shape if isinstance(size, str)] or ["unnamed"]
-            what = f"its shape {_text(shape)} stays open: free dimension {', '.join(free)}"
-        raise WorkloadError(
-            f"{path}: {node.label}, output '{name}': {what}; the shapes of its inputs are "
-            f"{', '.join(_text(inference.shapes.get(i)) for i in node.inputs if i)}. "
-            "Export the model with fixed shapes; only a leading dimension is bound to 1 here."
+        sizes = closed(inference.shapes.get(node.outputs[0]))
+        if sizes is None or min(sizes, default=1) < 1:
+            return node
+    return None
+
+
+def _can_be_run(inference: Inference) -> bool:
+    """Whether a run may tell more: not where control flow is refused anyway."""
+    return can_run() and not any(node.op in CONTROL_FLOW for node in inference.live)
+
+
+def _require_shapes(path: Path, model: onnx.ModelProto, inference: Inference, free: tuple[str, ...]) -> None:
+    """Refuses a graph in which the shape of something computed is not known, or not that of a tensor with elements."""
+    node = _first_without_shape(inference)
+    if node is None:
+        return
+    name = node.outputs[0]
+    shape = inference.shapes.get(name)
+    where = f"{path}: {node.label}, output '{name}'"
+    flow = next((other for other in inference.live if other.op in CONTROL_FLOW), None)
+    if flow is not None and not free:
+        raise UnsupportedOperator(
+            f"{path}: {flow.label}: what it computes, and how often, is only known when it runs. Export the model with "
+            "one branch, or with the loop unrolled."
         )
+    if shape is None:
+        what = f"its shape cannot be inferred{_why_not(model)}"
+    elif closed(shape) is not None:
+        what = f"its shape {list(shape)} holds no elements"
+    else:
+        what = f"its shape {_text(shape)} stays open"
+    inputs = ", ".join(_text(inference.shapes.get(i)) for i in node.inputs if i)
+    raise WorkloadError(f"{where}: {what}; the shapes of its inputs are {inputs}. {_way_out(free, shape)}")
+
+
+def _way_out(free: tuple[str, ...], shape: OpenShape | None) -> str:
+    """What a user can do about a shape that stays open."""
+    if free:
+        names = ", ".join(f"'{name}'" for name in free)
+        bind = " ".join(f"--bind {name}=SIZE" for name in free)
+        return f"The free dimension {names} of the inputs leaves it open: give {bind}, or export with fixed shapes."
+    if closed(shape) is None and not can_run():
+        return (
+            "Export the model with fixed shapes; or install accelsim[onnx-run], with which one run of onnxruntime "
+            "tells them."
+        )
+    return "Export the model with fixed shapes."
 
 
 def _why_not(model: onnx.ModelProto) -> str:

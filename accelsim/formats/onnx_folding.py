@@ -86,6 +86,8 @@ def _fold(op: str, attributes: Mapping[str, Any], inputs: list[Array | None], op
     if op == "Range":
         start, limit, delta = (_given(array).item() for array in inputs)
         return np.arange(start, limit, delta) if ceil((limit - start) / delta) <= MAXIMUM_ELEMENTS else None
+    if op == "Transpose":
+        return np.transpose(data, attributes.get("perm"))
     if op == "Slice":
         return data[slices(data.shape, attributes, others)]
     return None

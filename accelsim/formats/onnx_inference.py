@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,8 +66,12 @@ def closed(shape: OpenShape | None) -> Shape | None:
     return sizes if len(sizes) == len(shape) else None
 
 
-def infer(model: onnx.ModelProto, parameters: dict[str, Shape]) -> Inference:
+def infer(
+    model: onnx.ModelProto, parameters: dict[str, Shape], measured: Mapping[str, Shape] = MappingProxyType({})
+) -> Inference:
     """Infers shapes and folds constants, each with the help of the other, until neither finds more.
+
+    ``measured`` shapes are those of a run; they are believed.
 
     The values that the onnx package can propagate by itself are asked for last: they are seldom needed, and for a list
     that claims to be long it takes memory.
@@ -79,7 +85,7 @@ def infer(model: onnx.ModelProto, parameters: dict[str, Shape]) -> Inference:
     arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     propagates = False
     while True:
-        shapes = _shapes(shape_inference.infer_shapes(model, data_prop=propagates), parameters)
+        shapes = _shapes(shape_inference.infer_shapes(model, data_prop=propagates), parameters) | measured
         constants = set(parameters)
         fresh = False
         for node, stored in zip(nodes, tensors, strict=True):
@@ -129,7 +135,10 @@ def _fold_node(
     from onnx import numpy_helper
 
     if node.op in ("Shape", "Size"):
-        sizes = np.array(shapes[node.inputs[0]], dtype=np.int64)
+        known = closed(shapes.get(node.inputs[0]))
+        if known is None:
+            return None
+        sizes = np.array(known, dtype=np.int64)
         if node.op == "Size":
             return np.asarray(np.prod(sizes, dtype=np.int64))
         return sizes[node.attributes.get("start", 0) : node.attributes.get("end", len(sizes))]

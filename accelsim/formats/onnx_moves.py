@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from accelsim.errors import FormatError
-from accelsim.formats.onnx_builder import Builder, axis_of, sample_shape
+from accelsim.formats.onnx_builder import Builder, Rule, axis_of, sample_shape
 from accelsim.formats.onnx_folding import slices
 from accelsim.formats.onnx_inference import Node, Shape
-from accelsim.formats.onnx_rules import Rule
 from accelsim.workload.operator import Operand, Source
 from accelsim.workload.operators import Embedding, Transpose
 from accelsim.workload.tensor import Tensor
@@ -155,7 +154,10 @@ def pad(builder: Builder, node: Node) -> None:
 
 
 _SAME = "Identity Dropout Reshape Flatten Squeeze Unsqueeze Cast CastLike"
-_MOVES = "Tile DepthToSpace SpaceToDepth"
+_MOVES = (
+    "Tile DepthToSpace SpaceToDepth Range OneHot EyeLike ReverseSequence GatherElements GatherND ScatterElements "
+    "ScatterND Scatter"
+)
 
 MOVE_RULES: dict[str, Rule] = {
     **dict.fromkeys(_SAME.split(), same),

@@ -14,33 +14,41 @@ What is counted, and what is not:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from accelsim.errors import FormatError, UnsupportedOperator, WorkloadError
 from accelsim.formats.onnx_builder import Builder
 from accelsim.formats.onnx_file import load_graph
 from accelsim.formats.onnx_inference import Node
-from accelsim.formats.onnx_moves import MOVE_RULES
-from accelsim.formats.onnx_rules import RULES
+from accelsim.formats.onnx_rules import REFUSED, RULES, SEVERAL_OUTPUTS, WITHOUT_DOMAIN
 from accelsim.workload.graph import TileRule, Workload
 
 
 def read_onnx(
-    path: str | Path, *, batch: int | None = None, bits: int = 8, allow_unsupported: bool = False
+    path: str | Path,
+    *,
+    batch: int | None = None,
+    bits: int = 8,
+    allow_unsupported: bool = False,
+    bind: Mapping[str, int] = MappingProxyType({}),
 ) -> Workload:
     """The workload in an ONNX file, ``batch`` samples at once (default: as many as the file fixes, or 1).
 
-    A leading dimension of an input that is free is bound to 1. One that the file fixes at N is taken as N samples, if
-    everything computed scales with it; if not, it is part of one sample, and a note says so.
+    ``bind`` gives sizes to free dimensions of the inputs, by their name in the file or as ``INPUT.AXIS``, and values to
+    integer inputs. A leading dimension of an input that is free and not bound becomes 1. One that is N is taken as N
+    samples, if everything computed scales with it; if not, it is part of one sample, and a note says so.
 
     Raises:
         FormatError: there is no such file, or it is not a whole and valid ONNX model, or its external data lie outside
             its folder.
+        UnknownName, InputError: ``bind`` names nothing that is free, or a size below 1.
         UnsupportedOperator: an operator is not understood, and ``allow_unsupported`` is not set.
         WorkloadError: a shape cannot be inferred, or the shapes do not meet.
     """
     path = Path(path)
-    graph = load_graph(path)
+    graph = load_graph(path, bind)
     notes = [f"weights and activations are counted at {bits} bits an element, whatever the file stores", *graph.notes]
     try:
         builder = Builder(graph, bits)
@@ -69,11 +77,11 @@ def read_onnx(
 
 
 def _build(builder: Builder, node: Node, allow_unsupported: bool, notes: list[str]) -> None:
-    rule = RULES.get(node.op) or MOVE_RULES.get(node.op)
+    rule = RULES.get(node.op)
     try:
-        if rule is None or node.domain not in ("", "ai.onnx"):
-            raise builder.refusal(node, "no rule tells its cost")
-        if node.op != "Split" and any(builder.readers[value] for value in node.outputs[1:] if value):
+        if rule is None or (node.domain not in ("", "ai.onnx") and node.op not in WITHOUT_DOMAIN):
+            raise builder.refusal(node, REFUSED.get(node.op, "no rule tells its cost"))
+        if node.op not in SEVERAL_OUTPUTS and any(builder.readers[value] for value in node.outputs[1:] if value):
             raise builder.refusal(node, "more than its first output is used")
         rule(builder, node)
     except UnsupportedOperator as error:
