@@ -26,6 +26,17 @@ def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
     return decorate
 
 
+def _bindings(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, int] | None:
+    """The sizes of ``--bind``, by name; None where none are given."""
+    bindings = {}
+    for text in texts:
+        name, _, value = text.rpartition("=")
+        if not name or not value.removeprefix("-").isdecimal():
+            raise InputError(f"--bind {text}: expected NAME=VALUE, a whole number for a free dimension")
+        bindings[name] = int(value)
+    return bindings or None
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 overrides = click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a template's field.")
 engine = click.option("--engine", default="compiled", show_default=True, help="compiled or reference.")
@@ -47,6 +58,9 @@ what_runs = options(
         help="Language models: tokens in the cache; for decode, instead of --sequence-length.",
     ),
     click.option("--bits", type=click.IntRange(min=1, max=64), help="Bits per element, instead of the workload's own."),
+    click.option(
+        "--bind", multiple=True, metavar="NAME=VALUE", callback=_bindings, help="ONNX files: size of a free dimension."
+    ),
     overrides,
     click.option("--objective", default="energy^1*delay^1", show_default=True, help="What the search minimises."),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the search."),

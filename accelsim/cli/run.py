@@ -146,6 +146,7 @@ def find_schedule(
     sequence_length: int | None = None,
     context_length: int | None = None,
     bits: int | None = None,
+    bind: dict[str, int] | None = None,
     overrides: tuple[str, ...] = (),
     objective: str = "energy^1*delay^1",
     seed: int = 0,
@@ -162,7 +163,13 @@ def find_schedule(
         raise InputError("--scheduler and --schedule exclude each other: search for a schedule, or give one")
     goal = parse_objective(objective)
     accelerator = load_accelerator(hardware, overrides)
-    given = {"phase": phase, "sequence_length": sequence_length, "context_length": context_length, "bits": bits}
+    given: dict[str, Any] = {
+        "phase": phase,
+        "sequence_length": sequence_length,
+        "context_length": context_length,
+        "bits": bits,
+        "bind": bind,
+    }
     parameters = {name: value for name, value in given.items() if value is not None}
     with common.progress(f"reading {workload}"):
         loaded = load_workload(workload, batch=batch, allow_unsupported=allow_unsupported, **parameters)

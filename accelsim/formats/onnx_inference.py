@@ -85,7 +85,7 @@ def infer(
     arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     propagates = False
     while True:
-        shapes = _shapes(shape_inference.infer_shapes(model, data_prop=propagates), parameters) | measured
+        shapes = _shapes(shape_inference.infer_shapes(model, data_prop=propagates), parameters) | dict(measured)
         constants = set(parameters)
         fresh = False
         for node, stored in zip(nodes, tensors, strict=True):

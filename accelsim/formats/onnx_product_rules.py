@@ -155,10 +155,8 @@ def einsum(builder: Builder, node: Node) -> None:
     rows, columns = [axis for axis in left if axis not in both], [axis for axis in right if axis not in both]
     if set(out) != {*batch, *rows, *columns}:
         raise builder.refusal(node, "an axis of one input is summed over on its own")
-    if builder.is_constant(node.inputs[1]) and not batch:
-        heads, is_weight = (), True
-    else:
-        heads, is_weight = tuple(sizes[axis] for axis in batch), False
+    is_weight = builder.is_constant(node.inputs[1]) and not batch
+    heads = tuple(sizes[axis] for axis in batch)
     width, length, height = (prod(sizes[axis] for axis in axes) for axes in (columns, depth, rows))
     first = _ordered(builder, node, 0, left, (*batch, *rows, *depth), (*heads, height, length))
     name = builder.name(node)
