@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from accelsim.engine.replay import replay as replay
     from accelsim.errors import AccelsimError as AccelsimError
     from accelsim.formats import load_timeline as load_timeline
+    from accelsim.formats import load_trace as load_trace
     from accelsim.formats import save_timeline as save_timeline
     from accelsim.hardware.accelerator import Accelerator as Accelerator
     from accelsim.hardware.memory.dram import DramMemory as DramMemory
@@ -72,6 +73,7 @@ _HOMES = {
     "load_accelerator": "library",
     "load_memory": "library",
     "load_timeline": "formats",
+    "load_trace": "formats",
     "load_workload": "library",
     "lower": "program.lower",
     "replay": "engine.replay",

@@ -30,16 +30,16 @@ SLOWER_STATUS = 1
 def compare_command(a: str, b: str, out: str | None, fail_if_slower: str | None, as_json: bool) -> int:
     """Two timelines, aligned and explained; every difference is B less A.
 
-    A and B are timeline.npz files, of one workload or of several versions of it: operators and tensors are matched by
-    name. Exit status: 0; 1 where --fail-if-slower says so; 2 for a mistake.
+    A and B are timeline.npz files (or traces of PyTorch's profiler), of one workload or of several versions of it:
+    operators and tensors are matched by name. Exit status: 0; 1 where --fail-if-slower says so; 2 for a mistake.
     """
     from accelsim.analysis.compare_report import compare
-    from accelsim.formats import load_timeline
+    from accelsim.formats import load_trace
 
     allowed = None if fail_if_slower is None else _percent(fail_if_slower)
     if out is not None and Path(out).suffix not in (".html", ".json", ".txt"):
         raise InputError(f"--out {out}: comparisons are written as .html, .json or .txt")
-    comparison = compare(load_timeline(a), load_timeline(b))
+    comparison = compare(load_trace(a), load_trace(b))
     if out is not None:
         _write(comparison, Path(out))
     if as_json:

@@ -36,20 +36,20 @@ def replay_command(
 ) -> None:
     """Run a recorded trace again, on its machine or on another one.
 
-    TRACE is a timeline.npz. On its own machine the same events come out. On another one (--hardware, or --set for
-    single fields) dependencies and buffer claims are kept, transfers are computed anew from their bytes, and tiles from
-    their shapes.
+    TRACE is a timeline.npz, or a trace of PyTorch's profiler (.json, .json.gz). On its own machine the same events come
+    out. On another one (--hardware, or --set for single fields) dependencies and buffer claims are kept, transfers are
+    computed anew from their bytes, and tiles from their shapes.
     """
     from accelsim.analysis.report import report
     from accelsim.engine.replay import replay
-    from accelsim.formats import load_timeline
+    from accelsim.formats import load_trace
     from accelsim.timeline.provenance import with_provenance
     from accelsim.timeline.table import EventTable
 
     if out is not None:
         common.make_folder(Path(out))
     with common.progress(f"reading {trace}"):
-        recorded = load_timeline(trace)
+        recorded = load_trace(trace)
         # A long trace is large, and its events are not needed: only what made them.
         nothing = EventTable(*(column[:0].copy() for column in recorded.events))
         recorded = dataclasses.replace(recorded, events=nothing)

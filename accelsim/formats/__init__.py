@@ -19,7 +19,15 @@ from accelsim.units import did_you_mean
 if TYPE_CHECKING:
     from accelsim.timeline.table import Timeline
 
-__all__ = ["FORMATS", "WORKLOAD_READERS", "export_timeline", "load_timeline", "save_timeline"]
+__all__ = [
+    "FORMATS",
+    "TRACE_READERS",
+    "WORKLOAD_READERS",
+    "export_timeline",
+    "load_timeline",
+    "load_trace",
+    "save_timeline",
+]
 
 WORKLOAD_READERS: dict[str, tuple[str, str]] = {
     "config.json": ("accelsim.formats.hf_config", "read_hf_config"),
@@ -44,8 +52,30 @@ TIMELINE_WRITERS: dict[str, tuple[str, str, str]] = {
     "csv": ("accelsim.formats.events_csv", "write_events_csv", "one line an event, for spreadsheets and scripts"),
 }
 
+TRACE_READERS: dict[str, tuple[str, str]] = {
+    ".json": ("accelsim.formats.kineto", "read_kineto"),
+    ".json.gz": ("accelsim.formats.kineto", "read_kineto"),
+}
+"""Other tools' traces, besides our own ``timeline.npz``: suffix to module and function that reads a Program."""
+
 FORMATS: dict[str, str] = {name: text for name, (_, _, text) in TIMELINE_WRITERS.items()}
 """What timelines are exported to, with a sentence about each."""
+
+
+def load_trace(path: str | Path) -> Timeline:
+    """Reads what can be replayed: our own timelines, and by their suffix other tools' traces (``TRACE_READERS``).
+
+    The timeline of another tool's trace is that of its program, simulated.
+
+    Raises:
+        FormatError: it cannot be read, or is not what its suffix says.
+    """
+    for suffix, (module, function) in TRACE_READERS.items():
+        if Path(path).name.endswith(suffix):
+            from accelsim.engine import simulate
+
+            return simulate(getattr(import_module(module), function)(path))
+    return load_timeline(path)
 
 
 def export_timeline(timeline: Timeline, path: str | Path, format_name: str) -> None:

@@ -1,0 +1,320 @@
+"""Traces of PyTorch's profiler (Kineto; Chrome's trace event format, JSON): a Program that runs as it was recorded.
+
+Each track (process and thread, or GPU stream) becomes a core with one queue, each recorded event a tile as long as it
+took; an event within another one interrupts it. Flow arrows (a launch and its kernel) become dependencies. Time that a
+track spends idle, and that neither its last event nor an arrow explains, becomes a tile :data:`UNRECORDED`, so that a
+replay takes as long as the recording. One cycle is one nanosecond.
+
+What the format does not say is not guessed: a wait for a GPU keeps its recorded length, and there are no bytes, shapes
+or buffers. Annotations and Python frames, which surround the work and do none, are left out.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from bisect import bisect_left, bisect_right
+from decimal import Decimal
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accelsim.errors import FormatError
+from accelsim.program.tables import (
+    SHAPE_COLUMNS,
+    ActivityKind,
+    ActivityTable,
+    Arbitration,
+    BufferTable,
+    ClaimTable,
+    DependencyTable,
+    Program,
+    QueueTable,
+    ReleaseTable,
+    ResourceKind,
+    ResourceTable,
+)
+
+UNRECORDED = "(not recorded)"
+LARGEST_FILE_BYTES = 1 << 31
+"""Of the JSON, unpacked."""
+LEFT_OUT = frozenset({"user_annotation", "gpu_user_annotation", "python_function", "Trace", "overhead"})
+ROUNDING_NS = 1000
+"""By so much an event may outlast the one around it: recorders round."""
+
+_LATEST_US = 4 * 10**15
+"""No time of day before 2096 is later."""
+
+_Track = tuple[str, str]
+
+
+class _Span(NamedTuple):
+    """A recorded event, in nanoseconds, with the number that it has in the file."""
+
+    start: int
+    end: int
+    name: str
+    number: int
+
+
+class _Piece(NamedTuple):
+    """A stretch in which a track does one thing."""
+
+    start: int
+    end: int
+    name: str
+
+
+class _Arrow(NamedTuple):
+    """An end of a flow arrow."""
+
+    track: _Track
+    at: int
+
+
+class _Trace(NamedTuple):
+    """What stands in the file, by track."""
+
+    spans: dict[_Track, list[_Span]]
+    labels: dict[tuple[str, ...], str]
+    """Names of processes (one id) and of threads (two)."""
+    tails: dict[tuple[str, str], _Arrow]
+    heads: list[tuple[tuple[str, str], _Arrow]]
+
+
+def read_kineto(path: str | Path) -> Program:
+    """Reads a trace, ``.json`` or ``.json.gz``.
+
+    Arrows that begin where nothing runs, or that lead back in time (the clocks of CPU and GPU differ), are left out.
+
+    Raises:
+        FormatError: it cannot be read, is no such trace, or contradicts itself; with the number of the event.
+    """
+    path = Path(path)
+    events = _events(path)
+    try:
+        trace = _sorted_out(events)
+        pieces = {track: flat for track, found in trace.spans.items() if (flat := _flattened(found))}
+        if not pieces:
+            raise FormatError("it has no whole events (ph 'X') of work that take time: nothing to replay")
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from None
+    return _program(pieces, _waits(trace, pieces), trace.labels, path.name.split(".json")[0])
+
+
+def _events(path: Path) -> list[Any]:
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            text = file.read(LARGEST_FILE_BYTES + 1)
+        if len(text) > LARGEST_FILE_BYTES:
+            raise FormatError(f"{path}: more than {LARGEST_FILE_BYTES:,} bytes of JSON; record fewer steps")
+        content = json.loads(text, parse_float=Decimal)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FormatError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: is not JSON: {error}") from None
+    events = content.get("traceEvents") if isinstance(content, dict) else content
+    if not isinstance(events, list):
+        raise FormatError(f"{path}: is JSON, but no profiler trace: it has no list 'traceEvents'")
+    return events
+
+
+def _sorted_out(events: list[Any]) -> _Trace:
+    trace = _Trace({}, {}, {}, [])
+    for number, event in enumerate(events):
+        if not isinstance(event, dict):
+            raise FormatError(f"traceEvents[{number}] is {str(event)[:40]!r}, must be an object")
+        phase, track = event.get("ph"), (str(event.get("pid")), str(event.get("tid")))
+        if phase in ("B", "E"):
+            raise FormatError(
+                f"traceEvents[{number}] is half an event (ph {phase!r}); only whole ones (ph 'X') are read"
+            )
+        if phase == "X" and event.get("cat") not in LEFT_OUT:
+            start, length = _nanoseconds(event, "ts", number), _nanoseconds(event, "dur", number)
+            span = _Span(start, start + length, str(event.get("name", "(unnamed)")), number)
+            trace.spans.setdefault(track, []).append(span)
+        elif phase == "M" and event.get("name") in ("process_name", "thread_name"):
+            arguments = event.get("args")
+            name = arguments.get("name") if isinstance(arguments, dict) else None
+            trace.labels[track if event["name"] == "thread_name" else track[:1]] = str(name)
+        elif phase in ("s", "f"):
+            key, arrow = (str(event.get("cat")), str(event.get("id"))), _Arrow(track, _nanoseconds(event, "ts", number))
+            if phase == "s":
+                trace.tails[key] = arrow
+            else:
+                trace.heads.append((key, arrow))
+    return trace
+
+
+def _nanoseconds(event: dict[str, Any], field: str, number: int) -> int:
+    """A field in microseconds, exactly: times of day have more digits than a float."""
+    value = event.get(field)
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value < _LATEST_US:
+        raise FormatError(
+            f"traceEvents[{number}].{field} is {str(value)[:40]}: must be microseconds from 0 to below {_LATEST_US:.0e}"
+        )
+    return int(Decimal(value).scaleb(3).to_integral_value())
+
+
+def _flattened(spans: list[_Span]) -> list[_Piece]:
+    """What the track does at each time: the innermost span. Spans without length vanish."""
+    pieces: list[_Piece] = []
+    open_spans: list[_Span] = []
+    cursor = 0
+
+    def go_on_to(cycle: int) -> None:
+        nonlocal cursor
+        if open_spans and cycle > cursor:
+            pieces.append(_Piece(cursor, cycle, open_spans[-1].name))
+        cursor = max(cursor, cycle)
+
+    for span in sorted(spans, key=lambda span: (span.start, -span.end, span.number)):
+        while open_spans and span.end > (around := open_spans[-1]).end:
+            if around.end - span.start > ROUNDING_NS:
+                if span.end - around.end > ROUNDING_NS:
+                    raise FormatError(
+                        f"traceEvents[{span.number}] ({span.name[:60]!r}) begins {around.end - span.start:,} ns before "
+                        f"the end of traceEvents[{around.number}] ({around.name[:60]!r}) on its track, and outlasts "
+                        "it: events of one track must follow or enclose one another"
+                    )
+                span = span._replace(end=around.end)
+                break
+            go_on_to(min(around.end, span.start))
+            open_spans.pop()
+        go_on_to(span.start)
+        open_spans.append(span)
+    while open_spans:
+        go_on_to(open_spans[-1].end)
+        open_spans.pop()
+    return pieces
+
+
+def _waits(trace: _Trace, pieces: dict[_Track, list[_Piece]]) -> dict[tuple[_Track, int], list[_Arrow]]:
+    """For each track and start of a piece, which tracks it waits for to have come how far.
+
+    A launch goes on while its kernel runs: then the kernel waits for the part of the launch before its own start.
+    """
+    found: dict[tuple[_Track, int], list[_Arrow]] = {}
+    for key, head in trace.heads:
+        tail = trace.tails.get(key)
+        if tail is None or tail.track == head.track:
+            continue
+        source, target = _piece_at(pieces.get(tail.track, []), tail.at), _piece_at(pieces.get(head.track, []), head.at)
+        if source is not None and target is not None and source.start < target.start:
+            moment = _Arrow(tail.track, min(source.end, target.start))
+            found.setdefault((head.track, target.start), []).append(moment)
+    return found
+
+
+def _piece_at(pieces: list[_Piece], cycle: int) -> _Piece | None:
+    row = bisect_right(pieces, cycle, key=lambda piece: piece.start) - 1
+    return pieces[row] if row >= 0 and cycle < pieces[row].end else None
+
+
+class _Row(NamedTuple):
+    start: int
+    end: int
+    name: str
+    waits: list[_Arrow]
+
+
+def _rows(
+    pieces: dict[_Track, list[_Piece]], waits: dict[tuple[_Track, int], list[_Arrow]]
+) -> dict[_Track, list[_Row]]:
+    """The activities of each track: its pieces, cut where somebody waits for a part of one, and what fills the gaps."""
+    cuts: dict[_Track, set[int]] = {}
+    for arrows in waits.values():
+        for arrow in arrows:
+            cuts.setdefault(arrow.track, set()).add(arrow.at)
+    origin = min(found[0].start for found in pieces.values())
+    rows: dict[_Track, list[_Row]] = {}
+    for track, found in pieces.items():
+        mine = rows.setdefault(track, [])
+        at, moments = origin, sorted(cuts.get(track, ()))
+        for piece in found:
+            needed = waits.get((track, piece.start), [])
+            ready = max([at, *(arrow.at for arrow in needed)])
+            if ready < piece.start:
+                mine.append(_Row(ready, piece.start, UNRECORDED, needed))
+                needed = []
+            inside = moments[bisect_right(moments, piece.start) : bisect_left(moments, piece.end)]
+            for start, end in pairwise([piece.start, *inside, piece.end]):
+                mine.append(_Row(start, end, piece.name, needed))
+                needed = []
+            at = piece.end
+    return rows
+
+
+def _program(
+    pieces: dict[_Track, list[_Piece]],
+    waits: dict[tuple[_Track, int], list[_Arrow]],
+    labels: dict[tuple[str, ...], str],
+    name: str,
+) -> Program:
+    """Tracks in the order in which they appear in the file; the rows of each one behind one another."""
+    rows = _rows(pieces, waits)
+    first = dict(zip(rows, accumulate((len(mine) for mine in rows.values()), initial=0), strict=False))
+    ends = {track: [row.end for row in mine] for track, mine in rows.items()}
+    operators: dict[str, int] = {}
+    queue, cycles, operator, tile, edges = [], [], [], [], []
+    count: dict[str, int] = {}
+    for number, (track, mine) in enumerate(rows.items()):
+        for place, row in enumerate(mine):
+            queue.append(number)
+            cycles.append(row.end - row.start)
+            operator.append(operators.setdefault(row.name, len(operators)))
+            tile.append(count.get(row.name, 0))
+            count[row.name] = tile[-1] + 1
+            for arrow in row.waits:
+                before = bisect_right(ends[arrow.track], arrow.at) - 1
+                if before >= 0:
+                    edges.append((first[arrow.track] + before, first[track] + place))
+    size, none = len(queue), np.zeros(0, dtype=np.int64)
+    zeros, minus = np.zeros(size, dtype=np.int64), np.full(size, -1)
+    before_after = np.array(edges, dtype=np.int64).reshape(-1, 2)
+    tracks = np.arange(len(rows))
+    names = tuple(_label(track, labels) for track in rows)
+    return Program(
+        resources=ResourceTable(
+            kind=tracks * 0 + ResourceKind.CORE,
+            bytes_numerator=tracks * 0,
+            bytes_denominator=tracks * 0 + 1,
+            latency_cycles=tracks * 0,
+            arbitration=tracks * 0 + Arbitration.ROUND_ROBIN,
+            grant_bytes=tracks * 0,
+        ),
+        queues=QueueTable(tracks),
+        activities=ActivityTable(
+            queue=np.array(queue),
+            kind=zeros + ActivityKind.TILE,
+            cycles=np.array(cycles),
+            bytes=zeros,
+            operator=np.array(operator),
+            tile=np.array(tile),
+            tensor=minus,
+            position=minus,
+            macs=zeros,
+            vector_ops=zeros,
+            shape=minus,
+        ),
+        dependencies=DependencyTable(before_after[:, 0], before_after[:, 1]),
+        claims=ClaimTable(none, none, none, none),
+        releases=ReleaseTable(none, none),
+        buffers=BufferTable(none),
+        energy_pj=np.zeros((size, 0)),
+        shapes=np.zeros((0, len(SHAPE_COLUMNS)), dtype=np.int64),
+        resource_names=names,
+        queue_names=names,
+        buffer_names=(),
+        operator_names=tuple(operators),
+        tensor_names=(),
+        part_names=(),
+        facts={"workload": name, "hardware": "as recorded", "clock_hz": 1e9},
+    )
+
+
+def _label(track: _Track, labels: dict[tuple[str, ...], str]) -> str:
+    return f"{labels.get(track[:1], track[0])} {labels.get(track, track[1])}"
