@@ -245,6 +245,7 @@ def _points(limits: Limits, accelerator: Accelerator, timeline: Timeline) -> Ite
         energy_pj = math.fsum(shares.energy_pj[row] for row in chosen)
         energy_pj += program.static_pj_per_cycle * cycles_attributed
         peak_cycles = macs / limits.macs_per_cycle + float(vector_ops / limits.vector_ops_per_cycle)
+        peak_pj = macs * limits.mac_pj + vector_ops * limits.vector_pj
         moved = int(shares.dram_bytes[chosen].sum())
         dram_pj = math.fsum(shares.dram_pj[row] for row in chosen)
         levels: list[tuple[str, int, float, Fraction | None]]
@@ -265,7 +266,7 @@ def _points(limits: Limits, accelerator: Accelerator, timeline: Timeline) -> Ite
                 level_pj=level_pj,
                 peak_cycles=peak_cycles,
                 transfer_cycles=float(size / rate) if rate else 0.0,
-                peak_pj=macs * limits.mac_pj + vector_ops * limits.vector_pj,
+                peak_pj=peak_pj,
             )
 
     latency = timeline.latency_cycles
@@ -302,8 +303,8 @@ def _shares(accelerator: Accelerator, program: Program) -> _Shares:
         dram_pj = np.where(moved, program.energy_pj[:, program.part_names.index("dram")], 0.0)
     read = accelerator.dataflow.port_bytes(TileColumns(*np.ascontiguousarray(program.shapes.T)))
     port_bytes = None
-    if read is not None and len(read):
-        port_bytes = summed(np.where(activities.shape >= 0, read[activities.shape], 0))
+    if read is not None and len(read):  # by SoMa's count, a strided tile may read less than nothing
+        port_bytes = summed(np.where(activities.shape >= 0, np.maximum(read, 0)[activities.shape], 0))
     return _Shares(
         macs=macs,
         vector_ops=summed(activities.vector_ops),

@@ -89,6 +89,9 @@ def best_mapping(machine: Machine, B, C, K, K_group, H, W, R, S, sH, sW, groups,
                 "ol2_read": ofm,
                 "ol2_write": ofm,
             }
+            parts = [[f"{name}_read", f"{name}_write"] for name in ("gbuf", "al0")]
+            if any(sum(accesses[name] * cost[name] for name in part) < 0 for part in parts):
+                continue  # fewer than no bytes
             time = comp
             if not (attention and machine.attention_is_free):
                 time = max(comp, up(gbuf_reads * d, machine.bandwidth))

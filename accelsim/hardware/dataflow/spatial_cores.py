@@ -8,7 +8,8 @@ least energy x time.
 
 Two peculiarities are the paper's and are kept, so that its figures come out: the compute time has neither fill nor
 drain, and the input rows of a tile start from its *output* rows, so that a strided convolution is charged for fewer
-input bytes than it reads (where the stride exceeds the kernel, the count even shrinks as the split grows).
+input bytes than it reads (where the stride exceeds the kernel, the count even shrinks as the split grows; block sizes
+whose accesses would cost less than nothing are left out).
 """
 
 from __future__ import annotations
@@ -146,6 +147,8 @@ def _map_group(
             mac_pj = costs.mac * macs
             global_pj = costs.global_read * global_reads + costs.global_write * outputs
             input_pj = costs.input_read * (macs // K * TK * p_k) + costs.input_write * (inputs * p_k)
+            if global_pj < 0 or input_pj < 0:  # beyond the kernel, SoMa's count of input rows may fall below none
+                continue
             weight_pj = costs.weight_read * (weights * NW * NH * TB * copies) + costs.weight_write * (weights * copies)
             output_pj = costs.output_read * (output_writes + p_c * outputs) + costs.output_write * output_writes
             accumulator_pj = (costs.accumulator_read + costs.accumulator_write) * outputs
