@@ -8,6 +8,7 @@ caught. Both return the product of each pair of matrices, the cycles, and what c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +36,8 @@ class Crossings:
     from_top: int = 0
     out: int = 0
     sums_read_back: int = 0
+    multiplied: Counter[int] = field(default_factory=Counter)
+    """Multiplications of real values in each cycle."""
 
 
 @dataclass
@@ -142,6 +145,8 @@ def output_stationary(pairs: list[tuple[Matrix, Matrix]], rows: int, columns: in
                 owner, value = sums[i][j] if k else (number, 0)
                 assert owner == number
                 sums[i][j] = (number, value + x * down[i][j][2])
+                size = products[fold.product].shape
+                crossings.multiplied[cycle] += fold.row + i < size[0] and fold.column + j < size[1]
                 if k == fold.stream - 1:
                     assert leaving[i][j] is None, "a sum would be overwritten"
                     leaving[i][j] = (number, i, sums[i][j][1])
@@ -213,6 +218,8 @@ def held_operand(pairs: list[tuple[Matrix, Matrix]], rows: int, columns: int, sw
                 above = (number, t, 0) if i == 0 else before_sums[i - 1][j]
                 assert above[:2] == (number, t), "sum and item must meet"
                 sums[i][j] = (number, t, above[2] + x * active[i][j][2])
+                size = pairs[fold.product][1].shape
+                crossings.multiplied[cycle] += fold.row + i < size[0] and fold.column + j < size[1]
                 if i == fold.rows - 1 and fold.column + j < products[fold.product].shape[1]:
                     products[fold.product][t, fold.column + j] += sums[i][j][2]
                     crossings.out += 1

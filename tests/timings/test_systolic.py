@@ -1,4 +1,4 @@
-"""Systolic arrays: against the same machine clocked on real numbers, and by hand."""
+"""Systolic arrays: closed forms and compiled clock against the same machine stepped on real numbers, and by hand."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelsim.errors import UnsupportedOperator
+from accelsim.errors import InputError, UnsupportedOperator
 from accelsim.hardware.buffer import Buffer
 from accelsim.hardware.dataflow import DATAFLOWS
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.hardware.dataflow.systolic import SystolicArray
+from accelsim.hardware.dataflow.systolic_cycles import MOST_CYCLES, active_elements, clocked_product
 from accelsim.library import load_accelerator
 from tests.naive import systolic as twin
 
@@ -39,8 +40,8 @@ def tiles(**columns: int | list[int]) -> TileColumns:
 
 
 @pytest.mark.parametrize("flow", FLOWS)
-def test_closed_forms_are_what_a_clocked_array_does(flow: str) -> None:
-    """2,000 tiles under all combinations of switches: product, cycles, and every access."""
+def test_closed_forms_and_compiled_clock_are_what_the_twin_does(flow: str) -> None:
+    """2,000 tiles under all combinations of switches: product, cycles, every access, and who works when."""
     random = np.random.default_rng(FLOWS.index(flow))
     for _ in range(2000):
         M, N, K = (int(size) for size in random.integers(1, 8, 3))
@@ -64,6 +65,13 @@ def test_closed_forms_are_what_a_clocked_array_does(flow: str) -> None:
             inputs, weights = weights, inputs
         counts = [column.item() for column in machine.accesses(tile)]
         assert counts == [inputs, weights, crossings.out, crossings.sums_read_back]
+
+        multiplied = [crossings.multiplied[cycle] for cycle in range(cycles)]
+        assert active_elements(machine, M, N, K, repeats=groups).tolist() == multiplied
+        if groups == 1:
+            clocked = clocked_product(machine, *pairs[0])
+            assert (clocked.product == pairs[0][0] @ pairs[0][1]).all()
+            assert clocked.active.tolist() == multiplied
 
 
 # 5 inputs, 8 filters, 8 terms on 4 x 4. Weights held: 2 x 2 folds of 4 rows, 4 columns, 5 items.
@@ -204,3 +212,39 @@ def test_the_largest_tiles_neither_overflow_nor_pass(flow: str) -> None:
     assert cost.cycles.tolist() == [reads << 10]
     with pytest.raises(UnsupportedOperator, match="multiply-accumulates"):
         machine.cost(tiles(rows=1 << 30, filters=1 << 20, channels=1 << 10))
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("flow", FLOWS)
+def test_the_clocked_array_on_larger_products(flow: str) -> None:
+    random = np.random.default_rng(3)
+    switches: tuple[str, ...] = DATAFLOWS[flow].switches  # type: ignore[attr-defined]
+    for M, N, K, rows, columns in [(1, 1, 1, 5, 7), (30, 20, 10, 8, 8), (9, 40, 23, 4, 16), (33, 5, 17, 16, 4)]:
+        a, b = random.integers(-128, 128, (M, K), dtype=np.int8), random.integers(-128, 128, (K, N), dtype=np.int8)
+        for on in itertools.product([False, True], repeat=len(switches)):
+            machine = array(flow, rows, columns, **dict(zip(switches, on, strict=True)))
+            product, active = clocked_product(machine, a, b)
+            assert (product == a.astype(np.int64) @ b.astype(np.int64)).all()
+            assert len(active) == machine.cost(tiles(rows=M, filters=N, channels=K)).cycles[0]
+            assert active.sum() == M * N * K
+            assert active.max() <= rows * columns
+            assert (active == active_elements(machine, M, N, K)).all()
+
+
+def test_what_cannot_be_clocked_is_refused() -> None:
+    machine = array("output_stationary", 4, 4)
+    ones = np.ones((3, 3), dtype=np.int64)
+    for a, b, words in [
+        (ones, np.ones((2, 3), dtype=np.int64), "have no product"),
+        (np.ones(3, dtype=np.int64), ones, "have no product"),
+        (np.ones((0, 3), dtype=np.int64), ones, "have no product"),
+        (ones * 0.5, ones, "whole numbers"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            clocked_product(machine, a, b)
+    with pytest.raises(InputError, match="set it to causal"):
+        clocked_product(array("output_stationary", 4, 4, counting="scalesim"), ones, ones)
+    with pytest.raises(InputError, match="sizes from 1"):
+        active_elements(machine, 3, 0, 3)
+    with pytest.raises(InputError, match=f"at most {MOST_CYCLES} are clocked"):
+        active_elements(machine, 1 << 14, 1 << 14, 1 << 10)

@@ -14,13 +14,14 @@ from accelsim.hardware.dataflow.systolic import Accesses, Placement, Products
 class InputStationary(OperandStationary):
     """Inputs stay, weights enter from the left, sums move down; folds run one after another."""
 
-    def _place(self, products: Products) -> Placement:
+    def place(self, products: Products) -> Placement:
+        """Terms on the rows, positions on the columns, filters stream."""
         return Placement(rows=products.K, columns=products.M, stream=products.N)
 
     def _accesses(self, products: Products) -> Accesses:
         """Inputs are read once, every column fold streams all weights again; every row fold writes all sums."""
         repeats, M, N, K = products
-        row_folds, column_folds = self._fold_counts(self._place(products))
+        row_folds, column_folds = self.fold_counts(self.place(products))
         outputs = repeats * M * N
         return Accesses(
             input_reads=repeats * M * K,

@@ -43,15 +43,18 @@ class OperandStationary(SystolicArray):
     pe_array_fields = OperandStationaryFields
     switches = (*SystolicArray.switches, "stationary_preload")
 
-    def _lead(self, rows: IntColumn) -> IntColumn:
+    def lead(self, rows: IntColumn) -> IntColumn:
+        """One row of the operand that stays a cycle."""
         return rows
 
-    def _length(self, fold: Placement) -> IntColumn:
+    def length(self, fold: Placement) -> IntColumn:
+        """The last item passes r + c - 2 elements; its sum leaves with the cycle."""
         return fold.rows + fold.columns + fold.stream - 2
 
-    def _interval(self, fold: Placement, next_rows: IntColumn) -> IntColumn:
+    def interval(self, fold: Placement, next_rows: IntColumn) -> IntColumn:
+        """When the operand that stays is there, and sums leave in order."""
         if not self.fold_overlap:
-            length = self._length(fold)
+            length = self.length(fold)
             return np.maximum(length, next_rows) if self.stationary_preload else length + next_rows
         in_order = fold.stream + np.maximum(fold.rows - next_rows, 0)
         loaded = next_rows if self.stationary_preload else fold.stream - 1 + next_rows

@@ -24,26 +24,30 @@ from accelsim.hardware.dataflow.systolic import Accesses, Placement, Products, S
 class OutputStationary(SystolicArray):
     """Outputs stay, inputs enter from the left, weights from the top; folds run one after another."""
 
-    def _place(self, products: Products) -> Placement:
+    def place(self, products: Products) -> Placement:
+        """Positions on the rows, filters on the columns, terms stream."""
         return Placement(rows=products.M, columns=products.N, stream=products.K)
 
-    def _lead(self, rows: IntColumn) -> IntColumn:
+    def lead(self, rows: IntColumn) -> IntColumn:
+        """Nothing is loaded first."""
         return np.zeros_like(rows)
 
-    def _length(self, fold: Placement) -> IntColumn:
+    def length(self, fold: Placement) -> IntColumn:
+        """Skewed operands, then one row of outputs a cycle."""
         drain = 0 if self.counting == "scalesim" else fold.rows
         return fold.rows + fold.columns + fold.stream - 2 + drain
 
-    def _interval(self, fold: Placement, next_rows: IntColumn) -> IntColumn:
+    def interval(self, fold: Placement, next_rows: IntColumn) -> IntColumn:
+        """When ports are free, the second registers empty, and outputs in order."""
         if not self.fold_overlap:
-            return self._length(fold)
+            return self.length(fold)
         interval: IntColumn = np.maximum(fold.stream, np.maximum(fold.rows, 2 * fold.rows - next_rows))
         return interval
 
     def _accesses(self, products: Products) -> Accesses:
         """Every column fold streams all inputs again, every row fold all weights; outputs are written once."""
         repeats, M, N, K = products
-        row_folds, column_folds = self._fold_counts(self._place(products))
+        row_folds, column_folds = self.fold_counts(self.place(products))
         return Accesses(
             input_reads=repeats * column_folds * M * K,
             weight_reads=repeats * row_folds * K * N,

@@ -131,19 +131,19 @@ class SystolicArray(Dataflow):
         return self.counting == "scalesim"
 
     @abstractmethod
-    def _place(self, products: Products) -> Placement:
+    def place(self, products: Products) -> Placement:
         """What lies where."""
 
     @abstractmethod
-    def _lead(self, rows: IntColumn) -> IntColumn:
+    def lead(self, rows: IntColumn) -> IntColumn:
         """Cycles before the first stream may start, when its fold has so many rows."""
 
     @abstractmethod
-    def _length(self, fold: Placement) -> IntColumn:
+    def length(self, fold: Placement) -> IntColumn:
         """Cycles from the start of a fold's stream until its last output has left."""
 
     @abstractmethod
-    def _interval(self, fold: Placement, next_rows: IntColumn) -> IntColumn:
+    def interval(self, fold: Placement, next_rows: IntColumn) -> IntColumn:
         """Cycles from the start of a fold's stream to that of the next fold's, which has ``next_rows`` rows."""
 
     @abstractmethod
@@ -156,7 +156,7 @@ class SystolicArray(Dataflow):
         accesses = self._accesses(products)
         read_bytes = _read_bytes(accesses)
         written_bytes = accesses.output_writes + (PARTIAL_SUM_BYTES - 1) * accesses.partial_sum_reads
-        cycles = self._cycles(products)
+        cycles = self.cycles(products)
         if rate := self.buffer.read_bytes_per_cycle:
             cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
         buffer_pj = self.buffer.read_pj_per_byte * read_bytes + self.buffer.write_pj_per_byte * written_bytes
@@ -174,8 +174,8 @@ class SystolicArray(Dataflow):
 
     def mapping_efficiency(self, tiles: TileColumns) -> FloatTable:
         """The share of the array's elements that a tile's folds use, in the mean. Raises as :meth:`cost` does."""
-        on = self._place(self._products(tiles))
-        row_folds, column_folds = self._fold_counts(on)
+        on = self.place(self._products(tiles))
+        row_folds, column_folds = self.fold_counts(on)
         efficiency: FloatTable = on.rows * on.columns / (row_folds * self.rows * (column_folds * self.columns))
         return efficiency
 
@@ -192,19 +192,19 @@ class SystolicArray(Dataflow):
         K = tiles.channels // tiles.groups * tiles.kernel_rows * tiles.kernel_columns
         return Products(repeats, M, N, K)
 
-    def _fold_counts(self, on: Placement) -> tuple[IntColumn, IntColumn]:
+    def fold_counts(self, on: Placement) -> tuple[IntColumn, IntColumn]:
         """Row folds and column folds of one product."""
         return -(-on.rows // self.rows), -(-on.columns // self.columns)
 
-    def _cycles(self, products: Products) -> IntColumn:
+    def cycles(self, products: Products) -> IntColumn:
         """From the first operand of the first fold to the last output, over all products of a tile.
 
         Folds have at most two heights and two widths, first and last; so their intervals come in few kinds, which are
         counted. Within a column fold outputs leave in order, but a narrow last column fold may be done before the wide
         one ahead of it.
         """
-        on = self._place(products)
-        row_folds, column_folds = self._fold_counts(on)
+        on = self.place(products)
+        row_folds, column_folds = self.fold_counts(on)
         top, bottom = self._extents(on.rows, self.rows, row_folds)
         left, right = self._extents(on.columns, self.columns, column_folds)
 
@@ -213,15 +213,15 @@ class SystolicArray(Dataflow):
             fold = Placement(top, columns, on.stream)
             full: IntColumn = np.maximum(row_folds - 2, 0)
             edge: IntColumn = np.minimum(row_folds - 1, 1)
-            return full * self._interval(fold, top) + edge * self._interval(fold, bottom)
+            return full * self.interval(fold, top) + edge * self.interval(fold, bottom)
 
         last_of_wide, last = Placement(bottom, left, on.stream), Placement(bottom, right, on.stream)
-        to_next_column = self._interval(last_of_wide, top)
+        to_next_column = self.interval(last_of_wide, top)
         product = (column_folds - 1) * (down(left) + to_next_column) + down(right)
-        last_start = self._lead(top) + products.repeats * product + (products.repeats - 1) * self._interval(last, top)
+        last_start = self.lead(top) + products.repeats * product + (products.repeats - 1) * self.interval(last, top)
         wide_start = last_start - down(right) - to_next_column
-        wide_end = np.where(column_folds > 1, wide_start + self._length(last_of_wide), 0)
-        end: IntColumn = np.maximum(last_start + self._length(last), wide_end)
+        wide_end = np.where(column_folds > 1, wide_start + self.length(last_of_wide), 0)
+        end: IntColumn = np.maximum(last_start + self.length(last), wide_end)
         return end
 
     def _extents(self, size: IntColumn, array: int, folds: IntColumn) -> tuple[IntColumn, IntColumn]:

@@ -14,13 +14,14 @@ from accelsim.hardware.dataflow.systolic import Accesses, Placement, Products
 class WeightStationary(OperandStationary):
     """Weights stay, inputs enter from the left, sums move down; folds run one after another."""
 
-    def _place(self, products: Products) -> Placement:
+    def place(self, products: Products) -> Placement:
+        """Terms on the rows, filters on the columns, positions stream."""
         return Placement(rows=products.K, columns=products.N, stream=products.M)
 
     def _accesses(self, products: Products) -> Accesses:
         """Every column fold streams all inputs again, weights are read once; every row fold writes all sums."""
         repeats, M, N, K = products
-        row_folds, column_folds = self._fold_counts(self._place(products))
+        row_folds, column_folds = self.fold_counts(self.place(products))
         outputs = repeats * M * N
         return Accesses(
             input_reads=repeats * column_folds * M * K,
