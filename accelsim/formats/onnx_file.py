@@ -9,15 +9,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from accelsim.errors import AccelsimError, FormatError, UnsupportedOperator, WorkloadError
 from accelsim.formats.onnx_bind import INTEGERS, bind_inputs
+from accelsim.formats.onnx_branches import take_branches
 from accelsim.formats.onnx_folding import MAXIMUM_ELEMENTS, Array
-from accelsim.formats.onnx_inference import Inference, Node, OpenShape, Shape, closed, infer, is_small
+from accelsim.formats.onnx_inference import Inference, Node, OpenShape, Shape, closed, infer
 from accelsim.formats.onnx_run import can_run, run_once
+from accelsim.formats.onnx_weights import check_external_data, strip_weights
 
 if TYPE_CHECKING:
     import onnx
@@ -80,13 +82,17 @@ def load_graph(path: str | Path, bindings: Mapping[str, int] = MappingProxyType(
     with _refusing(path):
         model = _parse(path)
         _check_text(path, model.graph)
-        _check_external_data(path, model)
-        parameters = _strip_weights(path, model)
+        check_external_data(path, model)
+        parameters: dict[str, Shape] = {}
+        strip_weights(path, model.graph, model.graph, parameters)
         _check_for_inference(path, model.graph)
         _check(model)
         notes: list[str] = []
         batch, free = bind_inputs(path, model, parameters, bindings, notes)
         inference = infer(model, parameters)
+        while take_branches(path, model, parameters, inference):
+            _check_for_inference(path, model.graph)
+            inference = infer(model, parameters)
         samples = 1
         # Nothing is left to bind, and shapes are open all the same: running the model tells them.
         measured = not free and _first_without_shape(inference) is not None and _can_be_run(inference)
@@ -181,70 +187,6 @@ def _check_text(path: Path, graph: onnx.GraphProto) -> None:
     for value in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
         if not isinstance(value.name, str):
             raise FormatError(f"{path}: a value has the name {value.name!r}, which is not UTF-8 text")
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Every tensor stored in a graph, subgraphs included."""
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    for node in graph.node:
-        for attribute in node.attribute:
-            yield from (attribute.t, *attribute.tensors)
-            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-                yield from (sparse.values, sparse.indices)
-            for subgraph in (attribute.g, *attribute.graphs):
-                yield from _tensors(subgraph)
-
-
-def _check_external_data(path: Path, model: onnx.ModelProto) -> None:
-    """External data are never opened; a place outside the model's folder is refused all the same."""
-    for tensor in _tensors(model.graph):
-        for entry in tensor.external_data:
-            place = entry.value
-            if entry.key == "location" and (
-                PurePosixPath(place).is_absolute()
-                or PureWindowsPath(place).anchor
-                or ".." in PureWindowsPath(place).parts
-            ):
-                raise FormatError(
-                    f"{path}: tensor '{tensor.name}' keeps its data in '{place}', outside the folder of the model; "
-                    "a location must be relative and without '..'"
-                )
-
-
-def _strip_weights(path: Path, model: onnx.ModelProto) -> dict[str, Shape]:
-    """Takes the initializers out of the graph, all but small ones, and leaves inputs of their shapes in their place.
-
-    Returns the shapes of all of them.
-    """
-    from onnx import helper
-
-    graph = model.graph
-    parameters: dict[str, Shape] = {}
-    small = []
-    declared = {value.name: value for value in graph.input}
-    dims = [(tensor.name, tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer]
-    dims += [(sparse.values.name, sparse.values.data_type, tuple(sparse.dims)) for sparse in graph.sparse_initializer]
-    for name, data_type, shape in dims:
-        if not name or name in parameters:
-            raise FormatError(f"{path}: two initializers are called '{name}'")
-        if any(size < 0 for size in shape):
-            raise FormatError(f"{path}: initializer '{name}' has shape {list(shape)}; a size cannot be negative")
-        parameters[name] = shape
-        value = helper.make_tensor_value_info(name, data_type, shape)
-        if name in declared:
-            declared[name].CopyFrom(value)
-        else:
-            graph.input.append(value)
-    for tensor in graph.initializer:
-        if is_small(tensor):
-            small.append(tensor)
-    kept = [type(tensor).FromString(tensor.SerializeToString()) for tensor in small]
-    del graph.initializer[:]
-    del graph.sparse_initializer[:]
-    graph.initializer.extend(kept)
-    return parameters
 
 
 def _check_for_inference(path: Path, graph: onnx.GraphProto) -> None:

@@ -152,19 +152,21 @@ def einsum(builder: Builder, node: Node) -> None:
         sizes |= zip(term, shape, strict=True)
     both = [axis for axis in left if axis in right]
     batch, depth = [axis for axis in both if axis in out], [axis for axis in both if axis not in out]
-    rows, columns = [axis for axis in left if axis not in both], [axis for axis in right if axis not in both]
-    if set(out) != {*batch, *rows, *columns}:
+    rows, columns = ([axis for axis in term if axis in out and axis not in both] for term in (left, right))
+    # An axis of size 1 that stands in one input alone: summing over it changes nothing.
+    alone = [[axis for axis in term if axis not in both and axis not in out] for term in (left, right)]
+    if set(out) != {*batch, *rows, *columns} or any(sizes[axis] > 1 for axis in (*alone[0], *alone[1])):
         raise builder.refusal(node, "an axis of one input is summed over on its own")
     is_weight = builder.is_constant(node.inputs[1]) and not batch
     heads = tuple(sizes[axis] for axis in batch)
     width, length, height = (prod(sizes[axis] for axis in axes) for axes in (columns, depth, rows))
-    first = _ordered(builder, node, 0, left, (*batch, *rows, *depth), (*heads, height, length))
+    first = _ordered(builder, node, 0, left, (*batch, *rows, *depth, *alone[0]), (*heads, height, length))
     name = builder.name(node)
     output = builder.tensor(name, (*heads, height, width))
     if is_weight:
         product = MatMul(name, (first,), output, (builder.tensor(f"{name}.weight", (length, width)),))
     else:
-        second = _ordered(builder, node, 1, right, (*batch, *depth, *columns), (*heads, length, width))
+        second = _ordered(builder, node, 1, right, (*batch, *depth, *columns, *alone[1]), (*heads, length, width))
         product = MatMul(name, (first, second), output)
     order = (*batch, *rows, *columns)
     result = reshaped(Operand((Source(name),), output.shape), tuple(sizes[axis] for axis in order))

@@ -26,8 +26,32 @@ def bound(path: Path, sizes: Mapping[str, int]) -> onnx.ModelProto:
     return model
 
 
-def shapes_by_running(model: onnx.ModelProto, values: Mapping[str, int]) -> Shapes:
-    """Shapes of all values, from one run of onnxruntime on inputs of ones, or of ``values``."""
+def without_branches(model: onnx.ModelProto, values: Mapping[str, int]) -> onnx.ModelProto:
+    """The model with the branch in the place of each If that is taken when it is run."""
+    model = onnx.ModelProto.FromString(model.SerializeToString())
+    while any(node.op_type == "If" for node in model.graph.node):
+        taken = run(model, values)
+        nodes = []
+        for node in model.graph.node:
+            if node.op_type != "If":
+                nodes.append(node)
+                continue
+            wanted = "then_branch" if taken[node.input[0]].item() else "else_branch"
+            (branch,) = (one.g for one in node.attribute if one.name == wanted)
+            model.graph.initializer.extend(branch.initializer)
+            nodes.extend(branch.node)
+            nodes.extend(
+                onnx.helper.make_node("Identity", [inner.name], [outer])
+                for inner, outer in zip(branch.output, node.output, strict=True)
+            )
+        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del model.graph.node[:]
+        model.graph.node.extend(copies)
+    return model
+
+
+def run(model: onnx.ModelProto, values: Mapping[str, int]) -> dict[str, Any]:
+    """All values of a model that onnxruntime runs on inputs of ones, or of ``values``."""
     import onnxruntime
 
     model = onnx.ModelProto.FromString(model.SerializeToString())
@@ -41,8 +65,12 @@ def shapes_by_running(model: onnx.ModelProto, values: Mapping[str, int]) -> Shap
     types = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32}
     feed = {one.name: np.full(one.shape, values.get(one.name, 1), types[one.type]) for one in session.get_inputs()}
     names = [one.name for one in session.get_outputs()]
-    shapes = {name: array.shape for name, array in feed.items()}
-    shapes |= {name: result.shape for name, result in zip(names, session.run(names, feed), strict=True)}
+    return feed | dict(zip(names, session.run(names, feed), strict=True))
+
+
+def shapes_by_running(model: onnx.ModelProto, values: Mapping[str, int]) -> Shapes:
+    """Shapes of all values, from one run."""
+    shapes = {name: array.shape for name, array in run(model, values).items()}
     return shapes | {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
 
 
