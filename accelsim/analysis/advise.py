@@ -386,7 +386,7 @@ def _bottleneck(timeline: Timeline) -> str:
     elif shares[0] >= 0.8:
         verdict = _ADVICE[kinds[0]]
     else:
-        verdict = "nothing is used fully, so it is limited by waiting for one another"
+        verdict = "neither limits it alone: they wait for one another"
     causes = {_WAITS[cause]: cycles for cause, cycles in cycles_by_cause(timeline).items() if cause in _WAITS}
     cause, cycles = max(causes.items(), key=lambda item: item[1])
     waits = f"; {cycles / latency:.0%} of the cycles pass {cause}" if cycles else ""
