@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from accelsim.formats import load_trace as load_trace
     from accelsim.formats import save_timeline as save_timeline
     from accelsim.hardware.accelerator import Accelerator as Accelerator
+    from accelsim.hardware.dataflow.systolic_cycles import active_elements as active_elements
+    from accelsim.hardware.dataflow.systolic_cycles import clocked_product as clocked_product
     from accelsim.hardware.memory.dram import DramMemory as DramMemory
     from accelsim.hardware.memory.memory import MemoryRequests as MemoryRequests
     from accelsim.hardware.memory.memory import MemoryRun as MemoryRun
@@ -67,7 +69,9 @@ _HOMES = {
     "Tensor": "workload.tensor",
     "Timeline": "timeline.table",
     "Workload": "workload.graph",
+    "active_elements": "hardware.dataflow.systolic_cycles",
     "advise": "analysis.advise",
+    "clocked_product": "hardware.dataflow.systolic_cycles",
     "compare": "analysis.compare_report",
     "explain": "program.explain",
     "load_accelerator": "library",
