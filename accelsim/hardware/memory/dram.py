@@ -147,7 +147,8 @@ class DramMemory(Memory):
         order = np.argsort(engine, kind="stable")
         is_last = np.append(np.diff(engine[order]) != 0, True)
         bursts[order, frfcfs.NEXT_OF_ENGINE] = np.where(is_last, -1, np.append(order[1:], -1))
-        return order[np.append(0, np.flatnonzero(is_last)[:-1] + 1)].reshape(-1, 1)
+        heads: npt.NDArray[np.int64] = order[np.append(0, np.flatnonzero(is_last)[:-1] + 1)].reshape(-1, 1)
+        return heads
 
     def _policy(self) -> IntColumn:
         template, queues, scale = self.template, self.template.queues, self.cycles_per_clock
@@ -163,11 +164,12 @@ class DramMemory(Memory):
             Policy.LOW: queues.read_below,
             Policy.HIT_FIRST: hit_first,
             Policy.HIT_CAP: queues.hit_cap if bounded else NEVER,
-            Policy.BATCH: queues.batch if bounded else NEVER,
+            Policy.WRITE_BATCH: queues.batch if bounded else NEVER,
+            Policy.READ_BATCH: queues.batch if bounded else 0,
             Policy.AGE_LIMIT: queues.age_limit * scale if bounded else NEVER,
             Policy.REFRESH: REFRESH_KINDS[template.refresh],
             Policy.REFRESH_INTERVAL: NEVER if template.refresh == "off" else (interval or NEVER) * scale,
-            Policy.INJECTION: template.injection == "queue_per_engine",
+            Policy.INJECTION: 0 if template.injection == "one_queue" else 2 if bounded else 1,
         }
         policy = np.zeros(len(Policy), dtype=np.int64)
         for row, value in choices.items():

@@ -53,7 +53,8 @@ WAITING, HIT, MISS, CONFLICT, FORWARDED, MERGED = range(-1, 5)
 # REFRESHES counts the refreshes due, REFRESHED those begun; SERVED the requests of the direction since it was switched.
 READS, WRITES, ACTIVES, WRITE_MODE, ROW_BUS_FREE, NEXT_REFRESH, REFRESHES, REFRESHED, SERVED, SCAN, WAKE = range(11)
 PAIRED_AT, PAIRED_RANK, PAIRED_BANK = range(11, 14)
-CHANNEL_COLUMNS = PAIRED_BANK + 1
+FIRST_READER, FIRST_WRITER = range(14, 16)  # of channel 0: the engine that is asked first for a read, for a write
+CHANNEL_COLUMNS = FIRST_WRITER + 1
 
 ANY, COLUMN, ROW_COMMANDS = range(3)
 """Which commands a slot of the command bus takes."""
@@ -76,15 +77,18 @@ class Policy(IntEnum):
     """A row is not closed while an older request waits for it."""
     HIT_CAP = auto()
     """With HIT_FIRST: after this many accesses an open row has no claim any more."""
-    BATCH = auto()
-    """With requests of the other kind waiting, serve at most this many before switching."""
+    WRITE_BATCH = auto()
+    """With reads waiting, serve at most this many writes before reads have their turn."""
+    READ_BATCH = auto()
+    """Serve at least this many reads, if there are so many, before writes have their turn."""
     AGE_LIMIT = auto()
     """A request that has waited for longer goes before all others, and its bank belongs to it."""
     REFRESH = auto()
     """0 off, 1 all banks of a rank at once, 2 one bank after another."""
     REFRESH_INTERVAL = auto()
     INJECTION = auto()
-    """0 one queue for all engines, 1 one queue an engine."""
+    """0 one queue for all engines; one queue an engine: 1 the first one asked changes every cycle, 2 whoever was
+    accepted goes last."""
 
 
 ACCEPTS = 2
@@ -158,13 +162,13 @@ def serve_refresh(m: Controller, c: int, t: int) -> int:
         if d.banks[bank, ROW] >= 0:
             if d.banks[bank, ACTIVE] > 0:
                 return NEVER
-            ready = max(d.banks[bank, PRE], d.ranks[rank, R_PRE])
+            ready = max(max(d.banks[bank, PRE], d.ranks[rank, R_PRE]), m.channels[c, ROW_BUS_FREE])
             if may_precharge(m, c, rank, bank, t) and ready <= t:
                 precharge(d, bank, t)
                 pair(m, c, rank, bank, t, 1)
                 return t
             return int(max(ready, t + 1))
-        ready = whole(m, max(max(d.banks[bank, REFB], d.ranks[rank, R_REFB]), m.channels[c, ROW_BUS_FREE]))
+        ready = whole(m, t, max(max(d.banks[bank, REFB], d.ranks[rank, R_REFB]), m.channels[c, ROW_BUS_FREE]))
         if ready <= t:
             refresh_bank(d, bank, t)
             pair(m, c, rank, bank, t, 1)
@@ -181,7 +185,7 @@ def serve_refresh(m: Controller, c: int, t: int) -> int:
             pair(m, c, rank, -1, t, 1)
             return t
         return int(max(ready, t + 1))
-    ready = whole(m, max(d.ranks[rank, R_REF], m.channels[c, ROW_BUS_FREE]))
+    ready = whole(m, t, max(d.ranks[rank, R_REF], m.channels[c, ROW_BUS_FREE]))
     if ready <= t:
         refresh(d, rank, t)
         pair(m, c, rank, -1, t, 1)
@@ -191,9 +195,12 @@ def serve_refresh(m: Controller, c: int, t: int) -> int:
 
 
 @kernel
-def whole(m: Controller, cycle: int) -> int:
-    """The first cycle from this one on at which other commands than precharges may start."""
-    return cycle + (cycle & 1) if m.policy[Policy.HALF_CYCLES] else cycle
+def whole(m: Controller, t: int, cycle: int) -> int:
+    """The first cycle from ``cycle`` and from ``t`` on at which other commands than precharges may start."""
+    if not m.policy[Policy.HALF_CYCLES]:
+        return cycle
+    cycle = max(t, cycle)
+    return cycle + (cycle & 1)
 
 
 @kernel
@@ -219,21 +226,29 @@ def may_precharge(m: Controller, c: int, rank: int, bank: int, t: int) -> bool:
 
 
 @kernel
-def choose_direction(m: Controller, c: int) -> None:
-    """Whether reads or writes are served."""
+def choose_direction(m: Controller, c: int, t: int) -> int:
+    """Decides whether reads or writes are served. Returns the bank that belongs to an overdue request, or -1."""
     reads, writes = m.channels[c, READS], m.channels[c, WRITES]
-    if m.channels[c, WRITE_MODE]:
-        full = m.channels[c, SERVED] >= m.policy[Policy.BATCH]
-        if (writes < m.policy[Policy.LOW] or full) and reads != 0:
-            m.channels[c, WRITE_MODE] = 0
-            m.channels[c, SERVED] = 0
-    elif (
-        writes > m.policy[Policy.HIGH]
-        or reads == 0
-        or (m.channels[c, SERVED] >= m.policy[Policy.BATCH] and writes != 0)
-    ):
-        m.channels[c, WRITE_MODE] = 1
+    served, mode = m.channels[c, SERVED], m.channels[c, WRITE_MODE]
+    overdue = -1
+    limit = t - m.policy[Policy.AGE_LIMIT]
+    for kind in range(2):
+        if m.channels[c, kind] > 0:
+            oldest = m.queues[3 * c + kind, 0]
+            if m.requests[oldest, ACCEPTED] < limit:
+                limit = m.requests[oldest, ACCEPTED]
+                overdue = oldest
+    if overdue >= 0:
+        wanted = m.requests[overdue, IS_WRITE]
+    elif mode:
+        enough = writes < m.policy[Policy.LOW] or served >= m.policy[Policy.WRITE_BATCH]
+        wanted = 0 if enough and reads != 0 else 1
+    else:
+        wanted = 1 if (writes > m.policy[Policy.HIGH] and served >= m.policy[Policy.READ_BATCH]) or reads == 0 else 0
+    if wanted != mode:
+        m.channels[c, WRITE_MODE] = wanted
         m.channels[c, SERVED] = 0
+    return m.requests[overdue, AT_BANK] if overdue >= 0 else -1
 
 
 @kernel
@@ -251,7 +266,7 @@ def mark_hits(m: Controller, queue: int, length: int, scan: int) -> None:
 @kernel
 def serve_queue(m: Controller, c: int, t: int, slot: int) -> int:
     """Send the next command of the oldest waiting request whose command is ready; returns as :func:`serve_active`."""
-    choose_direction(m, c)
+    reserved = choose_direction(m, c, t)
     is_write = m.channels[c, WRITE_MODE]
     kind = WRITES if is_write else READS
     queue, length, d = 3 * c + kind, m.channels[c, kind], m.device
@@ -263,11 +278,13 @@ def serve_queue(m: Controller, c: int, t: int, slot: int) -> int:
     for at in range(length):
         request = m.queues[queue, at]
         bank = m.requests[request, AT_BANK]
+        if bank == reserved and at > 0:
+            continue
         row = d.banks[bank, ROW]
         if row == m.requests[request, AT_ROW]:
             if slot == ROW_COMMANDS:
                 continue
-            ready = whole(m, ready_to_access(d, bank, is_write))
+            ready = whole(m, t, ready_to_access(d, bank, is_write))
             if ready <= t:
                 access(d, bank, is_write, t)
                 if m.requests[request, OUTCOME] == WAITING:
@@ -280,7 +297,7 @@ def serve_queue(m: Controller, c: int, t: int, slot: int) -> int:
         elif slot == COLUMN:
             continue
         elif row < 0:
-            ready = whole(m, max(ready_to_activate(d, bank), m.channels[c, ROW_BUS_FREE]))
+            ready = whole(m, t, max(ready_to_activate(d, bank), m.channels[c, ROW_BUS_FREE]))
             if ready <= t:
                 activate(d, bank, m.requests[request, AT_ROW], t)
                 m.channels[c, ROW_BUS_FREE] = t + d.gaps[Gap.ROW_BUS]
@@ -301,6 +318,7 @@ def serve_queue(m: Controller, c: int, t: int, slot: int) -> int:
         else:
             if (
                 hit_first
+                and bank != reserved
                 and d.banks[bank, HIT_SCAN] == m.channels[c, SCAN]
                 and d.banks[bank, HIT_SINCE] <= m.requests[request, ACCEPTED]
                 and d.banks[bank, HITS] < m.policy[Policy.HIT_CAP]
@@ -331,13 +349,15 @@ def step(m: Controller, c: int, t: int) -> int:
     soonest = m.channels[c, NEXT_REFRESH]
     dual = m.policy[Policy.DUAL_BUS]
     slot = COLUMN if dual else ANY
+    if not dual and m.channels[c, ROW_BUS_FREE] > t:  # an activation of several cycles holds the only bus
+        return int(min(soonest, m.channels[c, ROW_BUS_FREE]))
     for _ in range(2 if dual else 1):  # one place for each call: every call is compiled in anew
         sent = NEVER
         if slot == COLUMN and m.policy[Policy.HALF_CYCLES] and t & 1:
             sent = t + 1
         else:
             if slot != ROW_COMMANDS:
-                sent = whole(m, serve_active(m, c, t))
+                sent = whole(m, t, serve_active(m, c, t))
             due = m.channels[c, REFRESHES] > m.channels[c, REFRESHED]
             if sent > t and due and slot != COLUMN:
                 sent = min(sent, serve_refresh(m, c, t))

@@ -42,7 +42,7 @@ def command_gaps(template: MemoryTemplate) -> IntColumn:
         Gap.RD_RD_STACK: other_stack,
         Gap.RD_RD_RANK: t.tBL + t.tCS if on_one_bus else 0,
         Gap.RD_WR: turn,
-        Gap.RD_WR_RANK: t.tBL + t.tCS if on_one_bus else 0,
+        Gap.RD_WR_RANK: read_burst + t.tCS - t.tCWL if on_one_bus else 0,
         Gap.RD_PRE: t.tRTP,
         Gap.WR_WR_S: same_rank,
         Gap.WR_WR_L: max(t.tBL, t.tCCD_L),
@@ -62,9 +62,8 @@ def command_gaps(template: MemoryTemplate) -> IntColumn:
         Gap.REFB_ACT_S: t.tRREFD,
         Gap.READ_RETURN: read_burst,
     }
-    if template.controller == "dramsim3":
-        clocks[Gap.RD_WR_RANK] = read_burst + t.tBL + t.tCS - write_burst
-        clocks[Gap.WR_RD_RANK] = write_burst + t.tBL + t.tCS - read_burst
+    if template.controller in ("ramulator", "ramulator_row_hit") and on_one_bus:
+        clocks[Gap.RD_WR_RANK] = t.tBL + t.tCS  # as that tool has it; the data of the two may meet on the bus
     gaps = np.zeros(len(Gap), dtype=np.int64)
     for gap, clock_cycles in clocks.items():
         gaps[gap] = max(0, clock_cycles * scale + _length_of_first(gap, template) - _length_of_second(gap, template))

@@ -11,6 +11,7 @@ from accelsim.hardware.memory.frfcfs import (
     ARRIVAL,
     AT_CHANNEL,
     FINISHED,
+    FIRST_READER,
     FORWARDED,
     IS_WRITE,
     MERGED,
@@ -68,23 +69,32 @@ def accept_from_one_queue(m: Controller, t: int) -> int:
 
 @kernel
 def accept_from_queue_per_engine(m: Controller, t: int) -> int:
-    """Accept the heads of the engines' queues in turn, skipping those that are refused; the engine that is asked first
-    changes every cycle. Returns as :func:`accept_from_one_queue`."""
+    """Accept the head of each engine's queue, skipping those that are refused. Returns as
+    :func:`accept_from_one_queue`.
+
+    As in the reference runs the engine that is asked first changes every cycle; two readers that wait for one place
+    are then not equal, for it matters who stands between them. Or, the fair way, reads and writes are accepted in turn
+    each among themselves.
+    """
     engines = m.engines.shape[0]
+    fair = m.policy[Policy.INJECTION] == 2
     left = ACCEPTS * m.channels.shape[0]
     following = NEVER
-    for turn in range(engines):
-        engine = (t + turn) % engines
-        head = m.engines[engine, 0]
-        if head < 0:
-            continue
-        if m.requests[head, ARRIVAL] > t:
-            following = min(following, m.requests[head, ARRIVAL])
-        elif left > 0 and accept(m, head, t):
-            m.engines[engine, 0] = m.requests[head, NEXT_OF_ENGINE]
-            left -= 1
-            following = t + 1
-    return following if left > 0 else t + 1
+    for kind in range(2 if fair else 1):
+        first = m.channels[0, FIRST_READER + kind] if fair else t
+        for turn in range(engines):
+            engine = (first + turn) % engines
+            head = m.engines[engine, 0]
+            if head < 0 or (fair and m.requests[head, IS_WRITE] != kind):
+                continue
+            if m.requests[head, ARRIVAL] > t:
+                following = min(following, m.requests[head, ARRIVAL])
+            elif left > 0 and accept(m, head, t):
+                m.engines[engine, 0] = m.requests[head, NEXT_OF_ENGINE]
+                m.channels[0, FIRST_READER + kind] = engine + 1
+                left -= 1
+                following = t + 1
+    return int(following) if left > 0 else t + 1
 
 
 @kernel
