@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from accelsim.plot.roofline import Roofline
 
 RUN_MARKS = ((BLUE, "o"), (VERMILION, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"))
-LABELLED = 5
+LABELLED = 3
 """Operators that are named, those with most cycles, where there is room."""
 LINES: dict[str, Any] = {"datasheet": (0, (5, 3)), "measured": "solid"}
 
@@ -50,7 +50,7 @@ def _draw(roofline: Roofline) -> Figure:
         axis.set_axisbelow(True)
         axis.set_xlabel("operational intensity (op per byte of DRAM)")
         axis.set_ylabel("energy efficiency (op/pJ = TOPS/W)" if energy else "performance (op/cycle)")
-        axis.tick_params(which="both", labelsize=8, labelfontfamily="DejaVu Sans")
+        axis.tick_params(which="both", labelsize=8, labelfontfamily="sans-serif")
         for each in (axis.xaxis, axis.yaxis):
             each.set_major_formatter(_number)
             each.set_minor_formatter("")
@@ -161,6 +161,9 @@ def _label(axis: Axes, text: str, at: tuple[float, float], **how: Any) -> tuple[
 
 def _draw_points(axis: Axes, roofline: Roofline, energy: bool) -> list[tuple[Text, float]]:
     """All points, the largest first; returns the labels, to be placed where there is room."""
+    from matplotlib.patheffects import withStroke
+
+    halo = withStroke(linewidth=2.5, foreground="white", alpha=0.8)
     texts = []
     for number, run in enumerate(roofline.runs):
         color, mark = RUN_MARKS[number % len(RUN_MARKS)]
@@ -185,6 +188,7 @@ def _draw_points(axis: Axes, roofline: Roofline, energy: bool) -> list[tuple[Tex
             if is_run or place <= LABELLED:
                 name = shown(run.name if is_run and len(roofline.runs) > 1 else point.name, 28)
                 text = axis.text(x, y, name, size=8, weight="bold" if is_run else "normal", va="center", zorder=5)
+                text.set_path_effects([halo])
                 texts.append((text, math.sqrt(area) / 2 + 3))
     return texts
 
