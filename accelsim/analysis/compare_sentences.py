@@ -149,8 +149,8 @@ def _transfers(moved: list[Moved]) -> list[str]:
     found = []
     earlier, later = ([one for one in moved if sign * one.shift_cycles > 0] for sign in (-1, 1))
     if earlier or later:
-        ways = [f"{len(ones):,} {way}" for ones, way in ((earlier, "earlier"), (later, "later")) if ones]
-        said = f"of {len(moved):,} transfers that both runs have, {' and '.join(ways)} in B"
+        ways = [f"{len(ones):,} begin {way}" for ones, way in ((earlier, "earlier"), (later, "later")) if ones]
+        said = f"of {len(moved):,} transfers that both runs have, {' and '.join(ways)} in B than in A"
         most = max((*earlier, *later), key=lambda one: abs(one.shift_cycles))
         way = "earlier" if most.shift_cycles < 0 else "later"
         found.append(f"{said}; most of all {most.name}, {abs(most.shift_cycles):,} cycles {way}.")

@@ -123,7 +123,7 @@ def test_what_is_said(hand: Comparison) -> None:
     assert "B takes 350 ns (175 cycles), A 460 ns (230): 1.31 times as fast (-23.9 %)." in said
     assert "What made B faster: 45 cycles less waiting for loads, 10 cycles less draining after the last tile." in said
     assert "Most of the difference lies in C (-40 cycles), A (-15 cycles)." in said
-    assert "Of 6 transfers that both runs have, 5 earlier in B; most of all store of 'C'" in said
+    assert "Of 6 transfers that both runs have, 5 begin earlier in B than in A; most of all store of 'C'" in said
     assert "ahead of their first tile on average, A 40 (3 loads that both have)" in said
     assert "B begins to load weights 25 cycles" in said
     turned = "\n".join(compare(hand.b, hand.a).sentences)
