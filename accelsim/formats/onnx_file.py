@@ -95,9 +95,14 @@ def load_graph(path: str | Path, bindings: Mapping[str, int] = MappingProxyType(
             inference = infer(model, parameters)
         samples = 1
         # Nothing is left to bind, and shapes are open all the same: running the model tells them.
-        measured = not free and _first_without_shape(inference) is not None and _can_be_run(inference)
-        if measured:
-            inference = infer(model, parameters, run_once(path, model))
+        first = _first_without_shape(inference)
+        measured = first is not None and not free and _can_be_run(inference)
+        if first is not None and measured:
+            try:
+                shapes = run_once(path, model)
+            except WorkloadError as error:
+                raise WorkloadError(f"{path}: {first.label}: its shape stays open, and {error}") from error
+            inference = infer(model, parameters, shapes)
             notes.append("shapes that inference leaves open are those of one run of onnxruntime, on inputs of ones")
         if batch > 1 and not measured:
             bound = _with_batch_of_one(model, parameters, batch)

@@ -1,7 +1,13 @@
-"""Shapes that only running an ONNX model tells: one run of onnxruntime, every value exposed (extra ``onnx-run``)."""
+"""Shapes that only running an ONNX model tells: one run of onnxruntime, every value exposed (extra ``onnx-run``).
+
+It runs in a process of its own: a model that crashes onnxruntime, or never ends, is an error like any other.
+"""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
@@ -15,10 +21,12 @@ from accelsim.formats.onnx_inference import Shape
 if TYPE_CHECKING:
     import onnx
 
+MAXIMUM_SECONDS = 600
 MAXIMUM_INPUT_BYTES = 1 << 32
-_TYPES = {"float": "float32", "double": "float64", "bool": "bool", "float16": "float16"}
+_TYPES = {"float": "float32", "double": "float64"}
 _ERRORS = 3
 """Of onnxruntime's levels of logging: errors only."""
+_CHILD = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); import accelsim.formats.onnx_run as r; r.child()"
 
 
 def can_run() -> bool:
@@ -34,6 +42,37 @@ def run_once(path: Path, bound: onnx.ModelProto) -> dict[str, Shape]:
     Raises:
         WorkloadError: onnxruntime cannot run it.
     """
+    command = [sys.executable, "-c", _CHILD, json.dumps(sys.path), str(path)]
+    try:
+        done = subprocess.run(
+            command, input=bound.SerializeToString(), capture_output=True, timeout=MAXIMUM_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise WorkloadError(
+            f"onnxruntime ran it for {MAXIMUM_SECONDS} s without an end, to learn its shapes"
+        ) from error
+    if done.returncode != 0:
+        last = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}: {last}"
+        raise WorkloadError(f"onnxruntime crashed ({how}) when it ran the model to learn its shapes")
+    answer = json.loads(done.stdout.rpartition(b"\n")[2])
+    if "error" in answer:
+        raise WorkloadError(f"onnxruntime cannot run the model to learn its shapes: {answer['error']}")
+    return {name: tuple(shape) for name, shape in answer["shapes"].items()}
+
+
+def child() -> None:
+    """What the process does: the path is its last argument, the bound model its input, one line of JSON its answer."""
+    import onnx
+
+    try:
+        answer = {"shapes": _shapes(Path(sys.argv[2]), onnx.ModelProto.FromString(sys.stdin.buffer.read()))}
+    except Exception as error:  # onnxruntime raises a dozen unrelated classes
+        answer = {"error": " ".join(str(error).split()) or type(error).__name__}
+    sys.stdout.write(f"\n{json.dumps(answer)}")
+
+
+def _shapes(path: Path, bound: onnx.ModelProto) -> dict[str, Any]:
     import onnx
     import onnxruntime
     from onnx import numpy_helper
@@ -52,18 +91,12 @@ def run_once(path: Path, bound: onnx.ModelProto) -> dict[str, Shape]:
     options.log_severity_level = _ERRORS
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
-    try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        feed = {one.name: _filled(one, values) for one in session.get_inputs()}
-        exposed = [one.name for one in session.get_outputs()]
-        results = session.run(exposed, feed)
-    except WorkloadError:
-        raise
-    except Exception as error:  # onnxruntime raises a dozen unrelated classes
-        text = " ".join(str(error).split())
-        raise WorkloadError(f"onnxruntime cannot run it to learn its shapes: {text}") from error
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    feed = {one.name: _filled(one, values) for one in session.get_inputs()}
+    exposed = [one.name for one in session.get_outputs()]
+    results = session.run(exposed, feed)
     return {
-        name: tuple(int(size) for size in result.shape)
+        name: [int(size) for size in result.shape]
         for name, result in zip(exposed, results, strict=True)
         if isinstance(result, np.ndarray)
     }
@@ -74,9 +107,9 @@ def _filled(one: Any, values: dict[str, np.ndarray[Any, Any]]) -> np.ndarray[Any
     if one.name in values:
         return values[one.name]
     kind = one.type.removeprefix("tensor(").removesuffix(")")
-    if not one.type.startswith("tensor(") or not all(isinstance(size, int) for size in one.shape):
+    if not one.type.startswith("tensor(") or kind == "string" or not all(isinstance(size, int) for size in one.shape):
         raise WorkloadError(f"input '{one.name}' of type {one.type} and shape {one.shape} cannot be filled for a run")
-    dtype = np.dtype(_TYPES.get(kind, kind)) if kind != "string" else np.dtype(np.str_)
+    dtype = np.dtype(_TYPES.get(kind, kind))
     if prod(one.shape) * dtype.itemsize > MAXIMUM_INPUT_BYTES:
         raise WorkloadError(f"input '{one.name}' of shape {one.shape} is too large to run the model once")
     return np.ones(one.shape, dtype)
