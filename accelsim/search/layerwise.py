@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
+from math import prod
 from typing import ClassVar
 
 from accelsim.errors import BufferOverflow, TilingNumberError
@@ -18,6 +19,9 @@ from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch
 from accelsim.workload.graph import Workload
 from accelsim.workload.operator import Operator
+
+MAXIMUM_TILES = 1 << 18
+"""More tiles than this do not fit into the memory of a usual computer as a program."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Layerwise(Scheduler):
         if accelerator.dataflow.one_tile_per_operator:
             return SearchResult(_schedule(workload, [1] * len(workload.operators)), self.name, None)
         capacity = accelerator.buffers["global"].capacity_bytes
-        numbers = [_smallest_fitting(workload, operator, capacity) for operator in workload.operators]
+        numbers = _smallest_numbers(workload, capacity)
         late: set[int] = set()
         tiler = cache(lambda name, number: group_tiler(workload.tile_rule)(workload, [workload.operator(name)], number))
         while True:
@@ -66,8 +70,29 @@ def _schedule(workload: Workload, numbers: list[int]) -> Schedule:
     return Schedule(workload.name, order, cuts, cuts, tuple(numbers))
 
 
+def _smallest_numbers(workload: Workload, capacity_bytes: int) -> list[int]:
+    """For each operator, the tiling number under which it fits alone.
+
+    Raises:
+        BufferOverflow: one of them does not fit.
+        TilingNumberError: they are more than :data:`MAXIMUM_TILES` together.
+    """
+    numbers: list[int] = []
+    tiles = 0
+    for operator in workload.operators:
+        numbers.append(_smallest_fitting(workload, operator, capacity_bytes))
+        tiles += numbers[-1]
+        if tiles > MAXIMUM_TILES:
+            raise TilingNumberError(
+                f"layer by layer, the first {len(numbers)} of {len(workload.operators)} operators of '{workload.name}' "
+                f"take {tiles} tiles in a buffer of {capacity_bytes} bytes; the most that is accepted for all is "
+                f"{MAXIMUM_TILES}. Enlarge buffers.global.capacity, shorten the sequence or take fewer samples"
+            )
+    return numbers
+
+
 def _smallest_fitting(workload: Workload, operator: Operator, capacity_bytes: int) -> int:
-    """The smallest realisable power of two under which the operator, double-buffered, fits alone.
+    """The smallest realisable power of two under which the operator, double-buffered, fits alone; else the finest cut.
 
     Raises:
         BufferOverflow: there is none.
@@ -82,6 +107,13 @@ def _smallest_fitting(workload: Workload, operator: Operator, capacity_bytes: in
             return number
         least = needed if least is None else min(least, needed)
         number = _next_number(workload, operator, number)
+    finest = workload.batch * prod(operator.output.shape[axis] for axis in operator.tile_axes() if axis is not None)
+    blocks = blocks_of(workload, operator, finest)
+    if blocks is not None:
+        needed = _double_buffered_bytes(operator, blocks)
+        if needed <= capacity_bytes:
+            return finest
+        least = needed if least is None else min(least, needed)
     raise BufferOverflow(
         f"operator '{operator.name}' needs at least {least} bytes of the global buffer, which holds {capacity_bytes}: "
         f"its weights take {operator.weight_bytes}, the rest are two tiles of its inputs and its output, cut as finely "
