@@ -30,6 +30,8 @@ UNKNOWN_DOMAIN = "unknown"
 """Domain given to operators that no standard operator set has, so that the ONNX checker lets them pass."""
 CONTROL_FLOW = frozenset(["If", "Loop", "Scan"])
 """Operators that hold graphs of their own; refused by name."""
+STEPS_FIRST = frozenset(["LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"])
+"""Operators whose leading dimension is time; with ``layout`` 1 they are taken so too."""
 SHAPED_BY_INPUTS = frozenset(
     [
         "ConstantOfShape",
@@ -325,6 +327,8 @@ def _text(shape: OpenShape | None) -> str:
 def _is_batched(many: Inference, one: Inference, batch: int) -> bool:
     """Whether everything computed has ``batch`` times the elements, so that the samples are independent in size."""
     for node in many.live:
+        if node.op in STEPS_FIRST and many.shapes.get(node.inputs[0]) != one.shapes.get(node.inputs[0]):
+            return False  # what scales are steps, which depend on each other
         large, small = closed(many.shapes.get(node.outputs[0])), closed(one.shapes.get(node.outputs[0]))
         if large is None or small is None or prod(large) != batch * prod(small):
             return False

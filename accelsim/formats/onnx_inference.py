@@ -21,6 +21,18 @@ MAXIMUM_LIST = 1 << 20
 """Where a vector is longer than this, the onnx package is not asked to propagate values, element by element."""
 
 
+SHAPE_KEPT = frozenset(
+    [
+        "GroupNormalization",
+        "MeanVarianceNormalization",
+        "RMSNormalization",
+        "RotaryEmbedding",
+        "SimplifiedLayerNormalization",
+    ]
+)
+"""Operators whose output has the shape of their first input, of which shape inference does not always know."""
+
+
 @dataclass(frozen=True)
 class Node:
     """One node of the graph, without its tensors."""
@@ -85,9 +97,10 @@ def infer(
     arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     propagates = False
     while True:
-        shapes = _shapes(shape_inference.infer_shapes(model, data_prop=propagates), parameters) | dict(measured)
+        inferred = shape_inference.infer_shapes(model, data_prop=propagates)
+        shapes = _shapes(inferred, parameters) | dict(measured)
         constants = set(parameters)
-        fresh = False
+        fresh = _keep_shapes(model, inferred, shapes)
         for node, stored in zip(nodes, tensors, strict=True):
             shape_of_known = node.op in ("Shape", "Size") and closed(shapes.get(node.inputs[0])) is not None
             if not (shape_of_known or _is_constant(node, constants)):
@@ -119,6 +132,21 @@ def infer(
             live.append(node)
             needed.update(node.inputs, node.captured)
     return Inference(shapes, constants, arrays, live[::-1], len(computed) - len(live), opset)
+
+
+def _keep_shapes(model: onnx.ModelProto, inferred: onnx.ModelProto, shapes: dict[str, OpenShape]) -> bool:
+    """Tells ``model`` the outputs of :data:`SHAPE_KEPT` operators that inference leaves open; whether there are any."""
+    types = {value.name: value for graph in (inferred.graph,) for value in (*graph.input, *graph.value_info)}
+    found = False
+    for node in model.graph.node:
+        if node.op_type not in SHAPE_KEPT or not node.output or not node.input or node.output[0] in shapes:
+            continue
+        if node.input[0] in types and closed(shapes.get(node.input[0])) is not None:
+            value = model.graph.value_info.add()
+            value.CopyFrom(types[node.input[0]])
+            value.name = node.output[0]
+            found = True
+    return found
 
 
 def _is_constant(node: Node, constants: set[str]) -> bool:

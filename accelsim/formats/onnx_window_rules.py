@@ -129,12 +129,13 @@ def conv_transpose(builder: Builder, node: Node) -> None:
     before = integers(node, "pads", 2 * count, 0)[:count]
     mode = node.attributes.get("auto_pad", "NOTSET")
     if mode in ("SAME_UPPER", "SAME_LOWER") or "output_shape" in node.attributes:
+        more = (0, *integers(node, "output_padding", count, 0))[-2:]
         full = [
-            (size - 1) * step + (width - 1) * spread + 1
-            for size, step, width, spread in zip(image[1:], stride, kernel, dilation, strict=True)
+            (size - 1) * step + (width - 1) * spread + 1 + extra
+            for size, step, width, spread, extra in zip(image[1:], stride, kernel, dilation, more, strict=True)
         ]
         total = [max(size - wanted, 0) for size, wanted in zip(full, out[1:], strict=True)]
-        before = tuple(-(-cut // 2) if mode == "SAME_LOWER" else cut // 2 for cut in total)[2 - count :]
+        before = tuple(cut // 2 if mode == "SAME_UPPER" else -(-cut // 2) for cut in total)[2 - count :]
     padding = (0, before[0]) if count == 1 else (before[0], before[1])
     operand = builder.operand(node, 0, image)
     name = builder.name(node)
