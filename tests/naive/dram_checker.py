@@ -102,7 +102,7 @@ def violations(memory: DramMemory, commands) -> list[str]:
             for other in range(
                 rank * banks_per_rank // banks_per_stack, (rank + 1) * banks_per_rank // banks_per_stack
             ):
-                if other != stack and t.tCCD_R:
+                if other != stack and t.tCCD_R and command is RD:
                     apart(command, "stack", other, t.tCCD_R)
             data = now + (t.tCL if command is RD else t.tCWL) * scale
             pins = (rank if template.organization.pseudo_channels > 1 else channel, "data")

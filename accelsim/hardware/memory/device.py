@@ -48,7 +48,6 @@ class Gap(IntEnum):
     RD_PRE = auto()
     WR_WR_S = auto()
     WR_WR_L = auto()
-    WR_WR_STACK = auto()
     WR_WR_RANK = auto()
     WR_RD_S = auto()
     WR_RD_L = auto()
@@ -247,7 +246,7 @@ def access(d: Device, bank: int, is_write: int, cycle: int) -> None:
             gaps[Gap.WR_WR_S],
             GROUP_WR,
             R_WR,
-            gaps[Gap.WR_WR_STACK],
+            0,
         )
         close_gap, turn = gaps[Gap.WR_PRE], gaps[Gap.WR_RD_S]
         later(d.groups, group, GROUP_RD, cycle + gaps[Gap.WR_RD_L])

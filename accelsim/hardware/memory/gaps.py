@@ -46,7 +46,6 @@ def command_gaps(template: MemoryTemplate) -> IntColumn:
         Gap.RD_PRE: t.tRTP,
         Gap.WR_WR_S: same_rank,
         Gap.WR_WR_L: max(t.tBL, t.tCCD_L),
-        Gap.WR_WR_STACK: other_stack,
         Gap.WR_WR_RANK: t.tBL if on_one_bus else 0,
         Gap.WR_RD_S: write_burst + t.tWTR_S,
         Gap.WR_RD_L: write_burst + t.tWTR_L,
