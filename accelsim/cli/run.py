@@ -200,7 +200,8 @@ def _search(
     from accelsim.search.scheduler import Watch
     from accelsim.units import did_you_mean
 
-    name = BEST if name == "best" else name
+    if name == "best":  # where no operator may be cut there is little to search
+        name = "layerwise" if accelerator.dataflow.one_tile_per_operator else BEST
     if name not in SCHEDULERS:
         near = did_you_mean(name, SCHEDULERS)
         raise UnknownName(f"no scheduler '{name}'{near}; there are best, {', '.join(SCHEDULERS)}")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.errors import TilingNumberError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.tables import (
@@ -98,10 +99,19 @@ def _capacity(tiling: Tiling, tensors: Sequence[LiveTensor], accelerator: Accele
     say so.
 
     Raises:
+        TilingNumberError: the machine counts every operator as one tile, and the schedule cuts one.
         BufferOverflow: any other program needs more than the buffer holds.
     """
     capacity = accelerator.buffers[BUFFER].capacity_bytes
-    if len(tiling.steps) > 1 and not accelerator.dataflow.one_tile_per_operator:
+    whole = accelerator.dataflow.one_tile_per_operator
+    for group in tiling.groups if whole else ():
+        if group.tiles > 1:
+            raise TilingNumberError(
+                f"'{tiling.schedule.order[group.begin]}' is cut into {group.tiles} tiles, but pe_array.counting of "
+                f"'{accelerator.name}' is scalesim, which counts every operator as one: use the scheduler layerwise, "
+                "or causal counting"
+            )
+    if len(tiling.steps) > 1 and not whole:
         check_buffer(tiling, tensors, capacity, BUFFER)
         return capacity, 0
     needed = max(usage_bytes(tensors, len(tiling.steps)))

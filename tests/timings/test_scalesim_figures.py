@@ -101,3 +101,15 @@ def test_the_command_line_counts_as_it_does(tmp_path: Path) -> None:
     assert [layer["compute_cycles"] for layer in layers] == [7 * 5 * (38 + 64), 57 * 88 * (38 + 3000)]
     assert layers[0]["utilization"] == pytest.approx(64 * 40 * 100 / (128 * 7 * 5 * 102))
     assert "more than the global buffer holds" in result.stderr
+
+
+def test_no_other_scheduler_cuts_a_layer(tmp_path: Path) -> None:
+    topology = tmp_path / "net.csv"
+    topology.write_text("Layer, M, N, K,\nonly, 300, 500, 200,\n")
+    schedule = {"schema": 1, "workload": "net", "order": ["only"], "fusion_cuts": [], "dram_cuts": []}
+    (tmp_path / "two.json").write_text(json.dumps(schedule | {"tiling_numbers": [2]}))
+    command = ("run", topology, "--hardware", "scalesim_32x32", "--set", "pe_array.counting=scalesim")
+    result = in_this_process(*command, "--schedule", tmp_path / "two.json", folder=tmp_path, status=2)
+    assert "'only' is cut into 2 tiles" in result.stderr
+    result = in_this_process(*command, "--scheduler", "best", "--json", folder=tmp_path)
+    assert json.loads(result.stdout)["scheduler"] == "layerwise"
