@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from accelsim.analysis.energy import energy_pj
-from accelsim.analysis.traffic import traffic
+from accelsim.analysis.predict import Cost, Ledger, predict
 from accelsim.engine import simulate
 from accelsim.engine.replay import recorded_accelerator
 from accelsim.errors import BufferOverflow, InputError, MappingError, ProgramError
@@ -28,10 +26,10 @@ from accelsim.hardware.template import parse_template
 from accelsim.program.bounds import busy_cycles
 from accelsim.program.lower import lower
 from accelsim.program.rebind import rebind
-from accelsim.program.tables import ActivityKind, IntColumn, Program, ResourceKind
+from accelsim.program.tables import ResourceKind
 from accelsim.search import BEST, SCHEDULERS, Watch
 from accelsim.search.objective import parse_objective
-from accelsim.timeline.stalls import cycles_by_cause, operator_intervals
+from accelsim.timeline.stalls import cycles_by_cause
 from accelsim.timeline.table import Timeline
 from accelsim.units import format_energy
 from accelsim.workload.cut import cut_to_fit
@@ -49,18 +47,7 @@ DOUBLED = (
 """Fields of the template that are tried at twice their value."""
 HALVED = ("dram.latency",)
 """Fields that are tried at half their value."""
-UNFUSED = "layerwise"
-"""The scheduler that keeps nothing on chip, whatever the buffer holds."""
-KEPT_BY_DOUBLING = 2**-0.5
-"""Share of the spilled bytes that still spill when the buffer doubles: intensity grows with the root of its size."""
 WORTH_SAYING = 0.01
-
-
-class Cost(NamedTuple):
-    """What a run costs."""
-
-    latency_cycles: int
-    energy_pj: float
 
 
 @dataclass(frozen=True)
@@ -161,30 +148,39 @@ class Advice:
 
 
 def advise(
-    timeline: Timeline, workload: Workload | None = None, *, top: int = 5, time_limit_seconds: float | None = 10.0
+    timeline: Timeline,
+    workload: Workload | None = None,
+    accelerator: Accelerator | None = None,
+    *,
+    top: int = 5,
+    time_limit_seconds: float | None = 10.0,
 ) -> Advice:
     """Ranks changes by the time that they save.
 
     Args:
-        timeline: the run, as ``accelsim run --out`` keeps it; its provenance names the machine and the scheduler.
+        timeline: the run.
         workload: what ran, before any cutting of operators. Without it the recorded program is run on changed machines,
             but no schedule is searched anew.
+        accelerator: the machine that it ran on; by default the one that its provenance holds (``accelsim run --out``).
         top: so many options, those with the best predictions, are simulated and returned.
         time_limit_seconds: for each search.
 
     Raises:
-        InputError: the timeline does not say which machine it ran on.
+        InputError: the timeline does not say which machine it ran on, or names another one.
     """
-    machine = recorded_accelerator(timeline)
+    machine = recorded_accelerator(timeline) if accelerator is None else accelerator
     if timeline.program.facts.get("hardware_digest") not in (None, machine.digest):
-        raise InputError("the template inside the timeline is not that of the machine that it ran on; run it again")
-    ledger = _Ledger.of(timeline)
+        raise InputError(f"the timeline ran on another machine than '{machine.name}' as given; give that machine")
+    ledger = Ledger.of(timeline)
     changes = _changes(timeline, machine, workload is not None)
-    predicted = sorted(((_predict(ledger, change, machine), change) for change in changes), key=lambda pair: pair[0])
+    predictions = (
+        (predict(ledger, machine, change.accelerator, change.scheduler is not None), change) for change in changes
+    )
+    predicted = sorted(predictions, key=lambda pair: pair[0])
     options = [
         Option(change.text, cost, simulated)
         for cost, change in predicted[:top]
-        if (simulated := _simulate(timeline, change, workload, time_limit_seconds)) is not None
+        if (simulated := _simulate(timeline, change, machine, workload, time_limit_seconds)) is not None
     ]
     options.sort(key=lambda option: option.simulated)
     facts = timeline.program.facts
@@ -233,110 +229,18 @@ def scaled(value: object, factor: Decimal) -> str | None:
     return f"{number} {match[2]}".strip()
 
 
-class _Ledger(NamedTuple):
-    """Where the cycles of a run went. One row an operator, the last one for what belongs to none."""
-
-    program: Program
-    window_cycles: IntColumn
-    """The operator's share of the latency: its tiles, and the waiting before them."""
-    link_cycles: IntColumn
-    """Cycles of that in which the link was busy, for whatever operator."""
-    spilled_bytes: int
-    """Of results that were stored and loaded again."""
-    small_spilled_bytes: int
-    """Of those among them that would fit into half the buffer."""
-    fuses: bool
-    """Whether the scheduler uses buffer space to keep results on chip."""
-
-    @staticmethod
-    def of(timeline: Timeline) -> _Ledger:
-        """That of a run."""
-        program, events = timeline.program, timeline.events
-        starts, ends, operators = operator_intervals(timeline)
-        rows = len(program.operator_names) + 1
-        window, link = np.zeros((2, rows), dtype=np.int64)
-        np.add.at(window, operators, ends - starts)
-        on_link = np.flatnonzero((program.resources.kind == ResourceKind.LINK)[events.resource])
-        busy = _busy_before(events.start_cycles[on_link], events.end_cycles[on_link])
-        np.add.at(link, operators, np.minimum(busy(ends) - busy(starts), ends - starts))
-        stored = np.zeros(len(program.tensor_names) + 1, dtype=np.int64)
-        loaded = stored.copy()
-        activities = program.activities
-        for kind, total in ((ActivityKind.STORE, stored), (ActivityKind.LOAD, loaded)):
-            mine = activities.kind == kind
-            np.add.at(total, activities.tensor[mine], activities.bytes[mine])
-        spills = (stored[:-1] > 0) & (loaded[:-1] > 0)
-        both = (stored + loaded)[:-1]
-        small = spills & (2 * stored[:-1] <= program.buffers.capacity_bytes.max(initial=0))
-        return _Ledger(
-            program=program,
-            window_cycles=window,
-            link_cycles=link,
-            spilled_bytes=int(both[spills].sum()),
-            small_spilled_bytes=int(both[small].sum()),
-            fuses=timeline.provenance.get("scheduler") not in (None, UNFUSED),
-        )
-
-
-def _busy_before(starts: IntColumn, ends: IntColumn) -> Any:
-    """A function from cycles to the busy cycles before them, summed over all links."""
-    starts, ends = np.sort(starts), np.sort(ends)
-    sums = [np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(column)]) for column in (starts, ends)]
-
-    def busy(cycles: IntColumn) -> IntColumn:
-        begun, ended = (np.searchsorted(column, cycles, side="right") for column in (starts, ends))
-        total: IntColumn = (begun * cycles - sums[0][begun]) - (ended * cycles - sums[1][ended])
-        return total
-
-    return busy
-
-
-def _predict(ledger: _Ledger, change: _Change, machine: Accelerator) -> Cost:
-    """A bottleneck model, operator by operator; of a schedule that was searched, of the run as a whole.
-
-    Of the cycles of an operator, those of its tiles are priced on the changed machine, and those in which the link was
-    busy shrink with the bandwidth and with the bytes; the slower of the two counts. What neither explains is waiting
-    for transfers, and shrinks with the bandwidth too. A searched schedule moves transfers ahead into any operator's
-    time, so there the sums are compared. For another scheduler: no waiting at all, and results that fit into half the
-    buffer stay on chip.
-    """
-    new, old = rebind(ledger.program, change.accelerator, machine), ledger.program
-    tile = old.activities.kind == ActivityKind.TILE
-    before, after = np.zeros((2, len(ledger.window_cycles)), dtype=np.int64)
-    np.add.at(before, old.activities.operator[tile], old.activities.cycles[tile])
-    np.add.at(after, new.activities.operator[tile], new.activities.cycles[tile])
-    bandwidth = float(machine.dram.bytes_per_cycle / change.accelerator.dram.bytes_per_cycle)
-    moved = max(traffic(old).total_bytes, 1)
-    saved = 0.0
-    if change.scheduler is not None:
-        saved = ledger.small_spilled_bytes / moved
-    elif (
-        ledger.fuses and change.accelerator.buffers["global"].capacity_bytes > machine.buffers["global"].capacity_bytes
-    ):
-        saved = (1 - KEPT_BY_DOUBLING) * ledger.spilled_bytes / moved
-    link = ledger.link_cycles * bandwidth * (1 - saved)
-    if change.scheduler is not None:
-        cycles = max(float(after.sum()), (1 - saved) * busy_cycles(new).get("dram", 0))
-    else:
-        explained = [np.minimum(before, ledger.window_cycles), ledger.link_cycles]
-        slower = np.maximum(after, link).sum() if not ledger.fuses else max(after.sum(), link.sum())
-        rest = ledger.window_cycles.sum() - (
-            np.maximum(*explained).sum() if not ledger.fuses else max(column.sum() for column in explained)
-        )
-        cycles = float(slower + rest * bandwidth)
-    moves = new.activities.kind != ActivityKind.TILE
-    dynamic_pj = float(new.energy_pj[~moves].sum() + (1 - saved) * new.energy_pj[moves].sum())
-    return Cost(round(cycles), dynamic_pj + new.static_pj_per_cycle * cycles)
-
-
 def _simulate(
-    timeline: Timeline, change: _Change, workload: Workload | None, time_limit_seconds: float | None
+    timeline: Timeline,
+    change: _Change,
+    machine: Accelerator,
+    workload: Workload | None,
+    time_limit_seconds: float | None,
 ) -> Cost | None:
     """The faster of the recorded program on the changed machine and a schedule searched for it; None without either."""
     found = []
     if change.scheduler is None:
         with suppress(ProgramError):  # its order of transfers comes to a standstill there, or a tile does not fit
-            found.append(_cost(simulate(rebind(timeline.program, change.accelerator, recorded_accelerator(timeline)))))
+            found.append(_cost(simulate(rebind(timeline.program, change.accelerator, machine))))
     name = change.scheduler or timeline.provenance.get("scheduler")
     if workload is not None and isinstance(name, str) and name in SCHEDULERS:
         with suppress(BufferOverflow, MappingError):

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accelsim.analysis.report import known
 from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.dataflow import TileColumns
@@ -88,7 +89,8 @@ class Limits(NamedTuple):
 class Point:
     """A run, or one of its operators, at one memory level.
 
-    ``macs`` and ``vector_ops`` are work that was needed *and* done: what is computed again counts once.
+    ``macs`` and ``vector_ops`` are work that was needed *and* done: what is computed again counts once. (Of an
+    operator's vector operations a program only knows those executed.)
 
     ``bytes`` are those of its own transfers (``dram``), or those that its tiles read through the port of the buffer
     (``buffer.global``), whenever they moved.
@@ -240,8 +242,12 @@ def _points(limits: Limits, accelerator: Accelerator, timeline: Timeline) -> Ite
     active = np.unique(program.activities.operator) % len(names)
     rows += [row for row in active.tolist() if row not in rows]
 
-    def at_levels(name: str, chosen: Sequence[int], cycles: int, cycles_attributed: int) -> Iterator[Point]:
+    def at_levels(
+        name: str, chosen: Sequence[int], cycles: int, cycles_attributed: int, needed_vector_ops: float | None = None
+    ) -> Iterator[Point]:
         macs, vector_ops = (int(column[chosen].sum()) for column in (shares.macs, shares.vector_ops))
+        if needed_vector_ops is not None:
+            vector_ops = min(vector_ops, int(needed_vector_ops))
         energy_pj = math.fsum(shares.energy_pj[row] for row in chosen)
         energy_pj += program.static_pj_per_cycle * cycles_attributed
         peak_cycles = macs / limits.macs_per_cycle + float(vector_ops / limits.vector_ops_per_cycle)
@@ -270,7 +276,7 @@ def _points(limits: Limits, accelerator: Accelerator, timeline: Timeline) -> Ite
             )
 
     latency = timeline.latency_cycles
-    yield from at_levels("run", range(len(names)), latency, latency)
+    yield from at_levels("run", range(len(names)), latency, latency, known(program, "vector_ops"))
     for row in rows:
         mine = attributed.get(names[row], 0)
         yield from at_levels(names[row], [row], max(mine, int(shares.busy[row].max(initial=0))), mine)

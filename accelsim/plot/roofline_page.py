@@ -41,7 +41,9 @@ body { max-width: 1500px; }
   display: none; font-size: .86rem; max-width: 330px; padding: .5rem .7rem; pointer-events: none; position: fixed;
   z-index: 2; }
 #tip b { display: block; overflow-wrap: anywhere; }
-#tip td { border: 0; padding: 0 .8rem 0 0; }
+#tip table { margin: 0; width: auto; }
+#tip td { border: 0; padding: 0 0 0 1rem; }
+#tip td:first-child { padding: 0; text-align: left; }
 .scroll { max-height: 460px; overflow: auto; }
 #table thead th { background: var(--ground); cursor: pointer; position: sticky; top: 0; }
 #table tr.lit { background: var(--card); outline: 1px solid var(--soft); }

@@ -69,6 +69,13 @@ def test_worked_example_point_by_point() -> None:
     assert run.energy_pj == pytest.approx(5.5 + 0.5 * 2080 + 0.5 * 230, rel=1e-15)
 
 
+def test_vector_work_done_again_counts_once_in_the_run() -> None:
+    timeline = worked_example()
+    program = dataclasses.replace(timeline.program, facts={**timeline.program.facts, "vector_ops": 100})
+    points = at_dram(example_machine(), dataclasses.replace(timeline, program=program))
+    assert (points["run"].vector_ops, points["B"].vector_ops) == (100, 140)
+
+
 def hidden_transfer() -> Timeline:
     """Y's weights, 1600 bytes, arrive in 100 cycles while X computes for 100; then Y computes for 10."""
     draft = Draft()
