@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from accelsim.errors import WorkloadError
 from accelsim.workload.operator import Operator, TileAxes, VectorWork
-from accelsim.workload.operators.elementwise import default_tile_axes
 from accelsim.workload.tensor import Box, box_elements
 
 
@@ -36,9 +35,9 @@ class Reduction(Operator):
         return {axis % len(self.output.shape) for axis in self.axes}
 
     def tile_axes(self) -> TileAxes:
-        """As element-wise operators, without the axes that are reduced."""
-        axes = default_tile_axes(self.output.shape)
-        return TileAxes(*(None if candidate in self._summed else candidate for candidate in axes))
+        """The last two axes that are not reduced and have more than one element."""
+        kept = [axis for axis, size in enumerate(self.output.shape) if size > 1 and axis not in self._summed]
+        return TileAxes(*kept[-2:])
 
     def operand_box(self, index: int, box: Box) -> Box:
         """The same block, with all of the reduced axes."""
