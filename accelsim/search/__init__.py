@@ -1,5 +1,6 @@
 """Schedulers: from a workload and an accelerator to a schedule. A new one is a file and a line here."""
 
+from accelsim.search.cocco import Cocco, CoccoCoarse, CoccoFine
 from accelsim.search.interleave import Interleave
 from accelsim.search.layerwise import Layerwise
 from accelsim.search.objective import Objective
@@ -10,9 +11,25 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
     "layerwise": Layerwise,
     "interleave": Interleave,
     "soma": SoMa,
+    "cocco": Cocco,
+    "cocco_coarse": CoccoCoarse,
+    "cocco_fine": CoccoFine,
 }
 
 BEST = "interleave"
 """The scheduler that ``--scheduler best`` stands for."""
 
-__all__ = ["BEST", "SCHEDULERS", "Interleave", "Layerwise", "Objective", "Scheduler", "SearchResult", "SoMa", "Watch"]
+__all__ = [
+    "BEST",
+    "SCHEDULERS",
+    "Cocco",
+    "CoccoCoarse",
+    "CoccoFine",
+    "Interleave",
+    "Layerwise",
+    "Objective",
+    "Scheduler",
+    "SearchResult",
+    "SoMa",
+    "Watch",
+]

@@ -117,7 +117,7 @@ def propose(
         elif draw < parameters.dram_merge + parameters.dram_split:
             moved = move_dram_split(choice, state)
         else:
-            moved = move_dram_shift(choice, parameters.keep_fusion_cut != 0, parameters.tiling_rule, state)
+            moved = move_dram_shift(choice, parameters.keep_fusion_cut != 0, state)
     return moved and (not parameters.fully_connected_alone or fully_connected_alone(net, choice))
 
 

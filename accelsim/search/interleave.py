@@ -11,6 +11,7 @@ import numpy as np
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.schedule.notation import Schedule
 from accelsim.search.anneal_fusion import FusionParameters
+from accelsim.search.bounds import least_latency_cycles
 from accelsim.search.dram_state import schedule_of
 from accelsim.search.evaluate import Choice
 from accelsim.search.layerwise import Layerwise
@@ -21,6 +22,8 @@ from accelsim.search.start import coarse_numbers, separate
 from accelsim.workload.graph import Workload
 
 MOST_DRAM_ROUNDS = 3_000_000
+
+MANY_TILES = 1000
 
 HORIZONS = (1, 1 << 40)
 """Loads come before stores if they are needed at the next position; or always. The better of both counts."""
@@ -54,7 +57,7 @@ class Interleave(Scheduler):
     runs: int = 8
     """Annealing runs of the first stage."""
     fusion_rounds: float = 100.0
-    """Rounds of a run: times operators, times the root of the batch."""
+    """Rounds of a run: times operators."""
     dram_rounds: float = 1000.0
     """Rounds of a polish: times DRAM tensors."""
     patience: int = 4
@@ -84,13 +87,20 @@ class Interleave(Scheduler):
                 session.watch.best("polish", best.latency_cycles, best.energy_pj, best.bound_cycles)
         if best is None:  # nothing fits without the means of the layer-wise scheduler
             return Layerwise().search(workload, accelerator, watch)
-        bound = session.bound_cycles()
-        counts = dict(session.counts)
-        return SearchResult(best.schedule, self.name, self.seed, best.latency_cycles, best.energy_pj, bound, counts)
+        return SearchResult(
+            best.schedule,
+            self.name,
+            self.seed,
+            best.latency_cycles,
+            best.energy_pj,
+            best.bound_cycles,
+            least_latency_cycles(workload, accelerator),
+            dict(session.counts),
+        )
 
     def _runs(self, session: Session) -> list[tuple[float, Choice]]:
         """The best choice of every run, the cheapest first, without repeats."""
-        rounds = round(self.fusion_rounds * session.network.size * session.workload.batch**0.5)
+        rounds = round(self.fusion_rounds * session.network.size)
         starts = [start for start in self._starts(session) if session.price(start, session.capacity_bytes, HORIZONS)]
         parameters = FusionParameters(
             rounds,
@@ -121,13 +131,16 @@ class Interleave(Scheduler):
         return sorted(found.values(), key=lambda pair: pair[0])
 
     def _starts(self, session: Session) -> list[Choice]:
-        """Everything fused, everything apart, and layer by layer."""
+        """Everything fused, everything apart (in so many tiles that it takes long to price, it is left out), and layer by
+        layer."""
         size, batch = session.network.size, session.workload.batch
         fused = Choice(np.arange(size), np.zeros(size, dtype=np.int64), np.full(size, batch))
         fused.cut[0] = 2
+        starts = [fused, session.choice(Layerwise().search(session.workload, session.accelerator).schedule)]
         apart = separate(session, coarse_numbers(session), session.capacity_bytes)
-        layerwise = Layerwise().search(session.workload, session.accelerator).schedule
-        return [choice for choice in (fused, apart, session.choice(layerwise)) if choice is not None]
+        if apart is not None and apart.tiles.sum() <= 4 * max(starts[1].tiles[starts[1].cut > 0].sum(), MANY_TILES):
+            starts.insert(1, apart)
+        return starts
 
     def _polish(self, session: Session, choice: Choice, number: int) -> Found:
         """Anneals DRAM tensor order and living durations, from those of list scheduling."""

@@ -149,11 +149,11 @@ def move_tiling(net: Network, choice: Choice, place_of: IntColumn, state: Random
 
 
 @kernel
-def inherit_tiles(choice: Choice, border: int, kind: int, rule: int, state: RandomState) -> int:
-    """The tiling number of the group made of the two beside ``border``: rule 0 that of either side, with odds by their
-    operators; rule 1 the larger."""
-    left = group_begin(choice, border - 1, kind)
-    end = group_end(choice, border, kind)
+def inherit_tiles(choice: Choice, border: int, rule: int, state: RandomState) -> int:
+    """The tiling number of the group made of the two fused groups beside ``border``: rule 0 that of either, with odds by
+    their operators; rule 1 the larger."""
+    left = group_begin(choice, border - 1, 1)
+    end = group_end(choice, border, 1)
     first, second = int(choice.tiles[left]), int(choice.tiles[border])
     if rule == 1:
         return max(first, second)
@@ -167,7 +167,7 @@ def move_fusion_merge(choice: Choice, state: RandomState) -> bool:
     if count == 0:
         return False
     border = nth_cut(choice, 1, random_below(state, count))
-    choice.tiles[group_begin(choice, border - 1, 1)] = inherit_tiles(choice, border, 1, 0, state)
+    choice.tiles[group_begin(choice, border - 1, 1)] = inherit_tiles(choice, border, 0, state)
     choice.cut[border] = 0
     return True
 
@@ -179,7 +179,7 @@ def move_dram_merge(choice: Choice, rule: int, state: RandomState) -> bool:
     if count == 0:
         return False
     border = nth_cut(choice, 2, random_below(state, count))
-    choice.tiles[group_begin(choice, border - 1, 1)] = inherit_tiles(choice, border, 1, rule, state)
+    choice.tiles[group_begin(choice, border - 1, 1)] = inherit_tiles(choice, border, rule, state)
     choice.cut[border] = 0
     return True
 
@@ -203,8 +203,12 @@ def move_dram_split(choice: Choice, state: RandomState) -> bool:
 
 
 @kernel
-def move_dram_shift(choice: Choice, keep_fusion_cut: bool, rule: int, state: RandomState) -> bool:
-    """Moves a random DRAM cut to another place of the two layer groups beside it; the old one may stay a fusion cut."""
+def move_dram_shift(choice: Choice, keep_fusion_cut: bool, state: RandomState) -> bool:
+    """Moves a random DRAM cut to another place of the two layer groups beside it.
+
+    The old one stays as a fusion cut; or, where every layer group is one fused group, goes, and both keep their tiling
+    numbers.
+    """
     count = count_cuts(choice, 2)
     if count == 0:
         return False
@@ -215,10 +219,10 @@ def move_dram_shift(choice: Choice, keep_fusion_cut: bool, rule: int, state: Ran
         return False
     target = begin + 1 + random_below(state, end - begin - 2)
     target += target >= border
-    if not keep_fusion_cut:
-        choice.tiles[group_begin(choice, border - 1, 1)] = inherit_tiles(choice, border, 1, rule, state)
     choice.cut[border] = 1 if keep_fusion_cut else 0
-    if choice.cut[target] == 0:
+    if not keep_fusion_cut:
+        choice.tiles[target] = choice.tiles[border]
+    elif choice.cut[target] == 0:
         choice.tiles[target] = choice.tiles[group_begin(choice, target, 1)]
     choice.cut[target] = 2
     return True

@@ -26,7 +26,9 @@ class SearchResult:
     """As the search has it; None where it did not ask. A simulation gives the same."""
     energy_pj: float | None = None
     lower_bound_cycles: int | None = None
-    """For any schedule of these operators: the least sum of tile cycles, or of unavoidable transfers."""
+    """For this order, these cuts and tiling numbers: the sum of tile cycles, or of transfers."""
+    any_schedule_bound_cycles: int | None = None
+    """For every schedule of these operators: see :func:`accelsim.search.bounds.least_latency_cycles`."""
     counts: dict[str, int] = field(default_factory=dict)
     """Candidates tried, by stage."""
 
@@ -44,6 +46,10 @@ class Watch:
     """Called with the stage, the best latency and energy so far, and the gap to the schedule's bound in percent."""
     began: float = field(default_factory=time.monotonic)
     stopped: bool = False
+
+    def restart(self) -> None:
+        """Lets the time begin now: kernels are compiled, which is no part of a search."""
+        self.began = time.monotonic()
 
     def stop(self) -> None:
         """Asks the search to return as soon as it can."""

@@ -18,7 +18,6 @@ from accelsim.search.anneal_dram import DramParameters, DramState, anneal_dram, 
 from accelsim.search.anneal_fusion import FusionParameters, FusionState, anneal_fusion, fusion_state
 from accelsim.search.dram_state import DramProblem, dram_problem
 from accelsim.search.evaluate import Choice, Result, empty_walk, machine_of
-from accelsim.search.layerwise import blocks_of
 from accelsim.search.list_schedule import empty_lists
 from accelsim.search.network import IntColumn, network_of
 from accelsim.search.objective import Objective
@@ -35,6 +34,7 @@ from accelsim.search.plans import (
 )
 from accelsim.search.pricing import price
 from accelsim.search.scheduler import Watch
+from accelsim.search.warm import compile_kernels
 from accelsim.search.tile_costs import TileCosts
 from accelsim.workload.graph import Workload
 
@@ -64,7 +64,15 @@ class Pace:
 class Session:
     """Prices and anneals choices for one workload on one accelerator; keeps all plans and costs it has seen."""
 
-    def __init__(self, workload: Workload, accelerator: Accelerator, objective: Objective, watch: Watch | None) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        accelerator: Accelerator,
+        objective: Objective,
+        watch: Watch | None,
+        *,
+        warm: bool = True,
+    ) -> None:
         self.workload = workload
         self.accelerator = accelerator
         self.objective = objective
@@ -77,6 +85,9 @@ class Session:
         self._store_rows = 1 << 18
         self._positions = 1 << 12
         self._make_room()
+        if warm:
+            compile_kernels(accelerator.digest, accelerator)
+            self.watch.restart()
 
     def _make_room(self) -> None:
         size = self.network.size
@@ -227,26 +238,3 @@ class Session:
         for (begin, _), number in zip(pairwise((0, *schedule.fusion_cuts, size)), schedule.tiling_numbers, strict=True):
             tiles[begin] = number
         return Choice(np.array([self.workload.index[name] for name in schedule.order]), cut, tiles)
-
-    def bound_cycles(self) -> int:
-        """No schedule is faster: the least tile cycles of every operator, or all that must cross the link at least
-        once.
-
-        Every operator is tried alone, uncut and in 2, 4, … 64 tiles; inside a larger group its tiles are no smaller
-        in sum."""
-        cycles = moved = 0
-        dram = self.accelerator.dram
-        for operator in self.workload.operators:
-            least = None
-            for tiles in (1, 2, 4, 8, 16, 32, 64):
-                blocks = blocks_of(self.workload, operator, tiles)
-                if blocks is None:
-                    continue
-                total = int(work_costs([block.work for block in blocks], self.accelerator).cycles.sum())
-                least = total if least is None else min(least, total)
-                if tiles == 1:
-                    inputs = sum(size for name, size in blocks[0].reads if name in self.workload.input_index)
-                    outputs = blocks[0].stored_bytes if operator.name in self.workload.outputs else 0
-                    moved += operator.weight_bytes + inputs + outputs
-            cycles += least or 0
-        return max(cycles, -(-moved * dram.bytes_per_cycle.denominator // dram.bytes_per_cycle.numerator))

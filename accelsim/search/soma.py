@@ -11,6 +11,7 @@ from accelsim.errors import BufferOverflow, InputError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.schedule.notation import Schedule
 from accelsim.search.anneal_fusion import FusionParameters
+from accelsim.search.bounds import least_latency_cycles
 from accelsim.search.dram_state import schedule_of
 from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch
@@ -83,6 +84,7 @@ class SoMa(Scheduler):
             best.latency_cycles,
             best.energy_pj,
             best.bound_cycles,
+            least_latency_cycles(workload, accelerator),
             dict(session.counts),
         )
 

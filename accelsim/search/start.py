@@ -33,8 +33,8 @@ def coarse_numbers(session: Session) -> list[int]:
 
 
 def kernel_channel_numbers(session: Session, vector_length: int, lanes: int) -> list[int]:
-    """16 where input channels fill 4 vectors and output channels 4 times the lanes, else 8, times the batch; halved
-    while larger than the image. What the Cocco baseline's kernel-channel parallelism asks for (HPCA 2025, section
+    """16 where input channels fill 4 vectors and output channels more than 4 times the lanes, else 8, times the batch;
+    halved while larger than the image. What the Cocco baseline's kernel-channel parallelism asks for (HPCA 2025, section
     VI)."""
     numbers = []
     for operator in session.workload.operators:
@@ -42,7 +42,7 @@ def kernel_channel_numbers(session: Session, vector_length: int, lanes: int) -> 
         wide = (
             isinstance(operator, Conv2d)
             and operator.operands[0].shape[0] >= 4 * vector_length
-            and operator.output.shape[0] >= 4 * lanes
+            and operator.output.shape[0] > 4 * lanes
         )
         number = 16 if wide else 8
         while number > 1 and number > rows * columns:
