@@ -135,7 +135,7 @@ def _array_roofs(accelerator: Accelerator) -> Iterator[Roof]:
 def _vector_roofs(accelerator: Accelerator) -> Iterator[Roof]:
     """K1 on the vector unit."""
     part = accelerator.part_names.index("vector")
-    elements = accelerator.buffers["global"].capacity_bytes // 16
+    elements = max(accelerator.buffers["global"].capacity_bytes // 16, 1)
     rates = list(_steady(lambda size: _tile(vector(elements=size * elements), accelerator, part)))
     if best := _best(rates):
         yield Roof(VECTOR_UNIT, "measured", "op/cycle", best.operations_per_cycle, "vector operations", "K1")
@@ -148,7 +148,7 @@ def _port_roofs(accelerator: Accelerator) -> Iterator[Roof]:
     if accelerator.buffers["global"].read_bytes_per_cycle is None:
         return
     part = accelerator.part_names.index(BUFFER)
-    side = 1 << (math.isqrt(accelerator.buffers["global"].capacity_bytes // 6).bit_length() - 1)
+    side = _power_of_two(math.isqrt(accelerator.buffers["global"].capacity_bytes // 6))
     rates: list[Rate] = []
     for rows in PORT_ROWS:
         # Deeper sums leave the results as they are: all that is added are reads.
@@ -186,7 +186,7 @@ def _dram_roofs(accelerator: Accelerator) -> Iterator[Roof]:
 def _knee(accelerator: Accelerator) -> Iterator[KneePoint]:
     """K3, in order of intensity."""
     room = accelerator.buffers["global"].capacity_bytes
-    side = 1 << (math.isqrt(room // 3).bit_length() - 1)
+    side = _power_of_two(math.isqrt(room // 3))
     part = accelerator.part_names.index("dram")
     rows = 1
     while rows <= MOST_ROWS:
@@ -196,6 +196,8 @@ def _knee(accelerator: Accelerator) -> Iterator[KneePoint]:
         )
         if short is not None and long is not None:
             operations, cycles = long.operations - short.operations, long.cycles - short.cycles
+            if cycles <= 0:
+                continue
             yield KneePoint(
                 intensity=operations / (long.bytes - short.bytes),
                 ops_per_cycle=operations / cycles,
@@ -203,6 +205,11 @@ def _knee(accelerator: Accelerator) -> Iterator[KneePoint]:
                 transfer_share=(long.transfer_cycles - short.transfer_cycles) / cycles,
             )
         rows *= 2
+
+
+def _power_of_two(most: int) -> int:
+    """The largest power of two up to ``most``; at least 1."""
+    return 1 << max(most.bit_length() - 1, 0)
 
 
 def _chain(workload: Workload, accelerator: Accelerator, part: int) -> Counts | None:
@@ -251,7 +258,7 @@ def _steady(run: Callable[[int], Counts]) -> Iterator[Rate]:
     """The marginal rate from size 2 to size 4, if that from 1 to 2 is the same."""
     try:
         once, twice, four_times = (run(size) for size in (1, 2, 4))
-    except MappingError:
+    except (BufferOverflow, MappingError):
         return
     first, second = twice.cycles - once.cycles, four_times.cycles - twice.cycles
     if first > 0 and abs(second / (2 * first) - 1) <= STEADY:
@@ -279,8 +286,10 @@ EXPONENTS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 15.0, 20.0, math
 
 
 def _overlap_exponent(knee: Iterable[KneePoint]) -> float:
-    """The exponent that fits best in the logarithm."""
+    """The exponent that fits best in the logarithm; infinite where K3 could not run."""
     points = list(knee)
+    if not points:
+        return math.inf
 
     def misfit(exponent: float) -> float:
         total = 0.0

@@ -88,3 +88,10 @@ def test_without_latency_the_knee_is_hard_and_with_a_long_one_it_is_not() -> Non
     slow = measure(load_accelerator("gemmini_16x16", ("dram.latency=20000 cycles",)))
     assert quick.overlap_exponent > slow.overlap_exponent
     assert 1.0 <= slow.overlap_exponent < math.inf
+
+
+@pytest.mark.parametrize("overrides", [("buffers.global.capacity=1 B",), ("dram.bandwidth=1000000 B/cycle",)])
+def test_kernels_that_do_not_fit_or_take_no_time_are_left_out(overrides: tuple[str, ...]) -> None:
+    found = measure(load_accelerator("scalesim_32x32", overrides))
+    assert measured(found, "array", "op/cycle") == pytest.approx({"MACs": 2048.0}, rel=0.01)
+    assert all(math.isfinite(roof.value) and roof.value > 0 for roof in found.roofs)
