@@ -38,8 +38,10 @@ def attention(builder: Builder, node: Node) -> None:
     """
     if len(node.outputs) > 3 and node.outputs[3] and builder.readers[node.outputs[3]]:
         raise builder.refusal(node, "its scores are an output")
+    if len(node.inputs) > 6 and node.inputs[6]:
+        raise builder.refusal(node, "the lengths of its keys are only known at run time")
     heads = _heads(builder, node)
-    mask = _mask(builder, node, heads)
+    causal, mask = _causal(builder, node, heads), _mask(builder, node, heads)
     queries = _by_head(builder, node, 0, heads.groups * heads.sharing, heads.width)
     keys, values = (_with_past(builder, node, number, heads) for number in (1, 2))
     if heads.sharing > 1:
@@ -50,7 +52,6 @@ def attention(builder: Builder, node: Node) -> None:
     else:
         outer = (heads.groups,)
         keys_for, values_for = permuted(keys, (0, 2, 1)), values
-    causal = CausalMask(heads.cached) if node.attributes.get("is_causal", 0) and heads.new > 1 else None
     shape = (*outer, heads.new, heads.total)
     name = builder.name(node, ".scores")
     builder.operators[name] = MatMul(name, (queries, keys_for), builder.tensor(name, shape), causal_columns=causal)
@@ -76,6 +77,18 @@ def attention(builder: Builder, node: Node) -> None:
     for number, whole in ((1, keys), (2, values)):
         if number < len(node.outputs) and node.outputs[number] and builder.readers[node.outputs[number]]:
             builder.define(node, whole, number)
+
+
+def _causal(builder: Builder, node: Node, heads: _Heads) -> CausalMask | None:
+    """The mask of ``is_causal``, with the window to the left that operator set 25 adds."""
+    left, right = (node.attributes.get(f"{side}_window_size", -1) for side in ("left", "right"))
+    if not node.attributes.get("is_causal", 0):
+        if max(left, right) >= 0:
+            raise builder.refusal(node, "a window without a causal mask is not understood")
+        return None
+    if heads.new == 1 and left < 0:
+        return None
+    return CausalMask(heads.cached, left + 1 if left >= 0 else None)
 
 
 def _heads(builder: Builder, node: Node) -> _Heads:

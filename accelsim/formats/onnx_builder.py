@@ -74,7 +74,7 @@ class Builder:
 
     def name(self, node: Node, suffix: str = "") -> str:
         """A name that nothing has yet: the node's, or that of its first output, with ``suffix``."""
-        base = (node.name or node.outputs[0]) + suffix
+        base = (node.name or node.output) + suffix
         name, number = base, 1
         while name in self._names:
             number += 1
@@ -216,7 +216,7 @@ class Builder:
             operands += [self._operands[name] for name in node.captured if name in self._operands]
             if not operands:
                 raise self.refusal(node, "nothing that it reads is computed by the graph")
-            name = self.name(node if value == node.outputs[0] else replace(node, name=value))
+            name = self.name(node if value == node.output else replace(node, name=value))
             shape = sample_shape(self.shape(value))
             self.operators[name] = Move(
                 name, tuple(operands), self.tensor(name, shape), self.constants(node, name), of=node.op

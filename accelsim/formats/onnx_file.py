@@ -260,7 +260,7 @@ def _with_batch_of_one(model: onnx.ModelProto, parameters: dict[str, Shape], bat
 def _first_without_shape(inference: Inference) -> Node | None:
     """The first of the nodes that are computed whose output has no shape, or no elements."""
     for node in inference.live:
-        sizes = closed(inference.shapes.get(node.outputs[0]))
+        sizes = closed(inference.shapes.get(node.output))
         if sizes is None or min(sizes, default=1) < 1:
             return node
     return None
@@ -276,7 +276,7 @@ def _require_shapes(path: Path, model: onnx.ModelProto, inference: Inference, fr
     node = _first_without_shape(inference)
     if node is None:
         return
-    name = node.outputs[0]
+    name = node.output
     shape = inference.shapes.get(name)
     where = f"{path}: {node.label}, output '{name}'"
     flow = next((other for other in inference.live if other.op in CONTROL_FLOW), None)
@@ -329,7 +329,7 @@ def _is_batched(many: Inference, one: Inference, batch: int) -> bool:
     for node in many.live:
         if node.op in STEPS_FIRST and many.shapes.get(node.inputs[0]) != one.shapes.get(node.inputs[0]):
             return False  # what scales are steps, which depend on each other
-        large, small = closed(many.shapes.get(node.outputs[0])), closed(one.shapes.get(node.outputs[0]))
+        large, small = closed(many.shapes.get(node.output)), closed(one.shapes.get(node.output))
         if large is None or small is None or prod(large) != batch * prod(small):
             return False
     return True

@@ -27,6 +27,7 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
 }
 _UNARY: dict[str, Callable[[Array], Array]] = {
     "Identity": np.asarray,
+    "CastLike": np.asarray,  # as far as shapes go
     "Floor": np.floor,
     "Ceil": np.ceil,
     "Neg": np.negative,

@@ -48,9 +48,14 @@ class Node:
     """Names that its subgraphs read."""
 
     @property
+    def output(self) -> str:
+        """Its first output that is not left out."""
+        return next(filter(None, self.outputs), "")
+
+    @property
     def label(self) -> str:
         """How messages call it."""
-        return f"node '{self.name or next(filter(None, self.outputs), '')}' ({self.op})"
+        return f"node '{self.name or self.output}' ({self.op})"
 
 
 def is_small(tensor: onnx.TensorProto) -> bool:
@@ -105,14 +110,14 @@ def infer(
             shape_of_known = node.op in ("Shape", "Size") and closed(shapes.get(node.inputs[0])) is not None
             if not (shape_of_known or _is_constant(node, constants)):
                 continue
-            constants.update(node.outputs)
+            constants.update(filter(None, node.outputs))
             if node.outputs[0] in arrays:
                 continue
             array = _fold_node(node, stored, shapes, arrays, opset)
             if array is not None:
                 arrays[node.outputs[0]] = array
                 fresh = True
-        open_values = any(name and closed(shapes.get(name)) is None for node in nodes for name in node.outputs[:1])
+        open_values = any(node.output and closed(shapes.get(node.output)) is None for node in nodes)
         longest = max((shape[0] for shape in map(closed, shapes.values()) if shape and len(shape) == 1), default=0)
         if not open_values or (not fresh and (propagates or longest > MAXIMUM_LIST)):
             break
@@ -150,7 +155,7 @@ def _keep_shapes(model: onnx.ModelProto, inferred: onnx.ModelProto, shapes: dict
 
 
 def _is_constant(node: Node, constants: set[str]) -> bool:
-    inputs = [name for name in node.inputs if name]
+    inputs = [name for name in node.inputs[: 1 if node.op == "CastLike" else None] if name]
     if not inputs or node.captured or node.op.startswith("Random") or node.op in ("Bernoulli", "Multinomial"):
         return node.op == "Constant"
     return constants.issuperset(inputs)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from accelsim.errors import FormatError
 from accelsim.formats.onnx_builder import Builder, Rule, sample_shape
 from accelsim.formats.onnx_inference import Node, Shape
 from accelsim.workload.operator import Operand, Source
-from accelsim.workload.operators import Conv2d, MatMul
+from accelsim.workload.operators import Conv2d, Elementwise, MatMul
 from accelsim.workload.views import permuted, reshaped
 
 _RIGHT_OPERAND = {"MatMul": 1, "MatMulInteger": 1, "QLinearMatMul": 3}
@@ -106,9 +107,9 @@ def gemm(builder: Builder, node: Node) -> None:
     builder.operand(node)  # refuses a constant
     bias = node.inputs[2] if len(node.inputs) > 2 else ""
     columns = out[-1]
-    fits = bias == "" or (builder.is_constant(bias) and builder.shape(bias) in ((columns,), (1, columns), (1,), ()))
-    if not fits:
-        raise builder.refusal(node, "its third input is no constant bias of one value a column")
+    if bias and not (builder.is_constant(bias) and builder.shape(bias) in ((columns,), (1, columns), (1,), ())):
+        _gemm_and_sum(builder, node)
+        return
     if len(left) != 2 or len(right) != 2 or (is_weight and node.attributes.get("transB", 0) and right[0] != columns):
         raise FormatError(f"{left} times {right} is no matrix product that gives {out}")
     operand = builder.operand(node, 0, left)
@@ -172,6 +173,21 @@ def einsum(builder: Builder, node: Node) -> None:
     result = reshaped(Operand((Source(name),), output.shape), tuple(sizes[axis] for axis in order))
     assert result is not None  # one tensor can be reshaped at will
     builder.add(node, product, result=permuted(result, tuple(order.index(axis) for axis in out)), takes_activation=True)
+
+
+def _gemm_and_sum(builder: Builder, node: Node) -> None:
+    """A Gemm whose third input is no bias of one value a column: the product, and an addition that is paid."""
+    product = f"{node.output}.product"
+    builder.graph.shapes[product] = builder.shape(node.outputs[0])
+    gemm(builder, replace(node, name=builder.name(node, ".product"), inputs=node.inputs[:2], outputs=(product,)))
+    name = builder.name(node)
+    operands = [builder.operand(replace(node, inputs=(product,)))]
+    if not builder.is_constant(node.inputs[2]):
+        operands.append(builder.operand(node, 2, builder.shape(node.inputs[2])))
+    shape = builder.shape(node.outputs[0])
+    operands[0] = builder.view(node, operands[0], shape)
+    weights = builder.constants(replace(node, inputs=node.inputs[2:]), name)
+    builder.add(node, Elementwise(name, tuple(operands), builder.tensor(name, shape), weights), takes_activation=True)
 
 
 def _terms(node: Node) -> list[str] | None:

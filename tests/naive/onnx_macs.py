@@ -141,7 +141,8 @@ def macs_of_node(node: onnx.NodeProto, shapes: Shapes) -> int:
             context = (key[2] if len(key) == 4 else key[1]) + (read[4][2] if len(read) > 4 and read[4] else 0)
             width = query[3] if len(query) == 4 else query[2] // heads
             value_width = value[3] if len(value) == 4 else value[2] // groups
-            return heads * positions * context * (width + value_width)
+            assert not attributes.get("is_causal", 0)  # what a mask hides is not counted here
+            return query[0] * heads * positions * context * (width + value_width)
         case "If" | "Loop" | "Scan" | "DeformConv" | "FusedConv" | "FusedMatMul" | "MultiHeadAttention":
             raise AssertionError(f"{node.op_type} is not counted here")
         case _:

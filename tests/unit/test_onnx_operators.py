@@ -179,6 +179,15 @@ def test_states_of_a_bidirectional_lstm(read: Any) -> None:
     assert workload.vector_ops == 2 * (7 * 5 * 9 + 5) + 10 + 10 + 70
 
 
+@pytest.mark.parametrize("outputs", ["_ y _", "_ _ y"])
+def test_a_layer_of_which_only_the_last_state_is_wanted(read: Any, outputs: str) -> None:
+    lstm = node("LSTM", "x w r b", outputs, hidden_size=5)
+    lstm.output[:] = ["" if name == "_" else name for name in outputs.split()]
+    workload = read([lstm], {"x": (7, 1, 6)}, "y", LSTM_WEIGHTS)
+    assert workload.macs == 7 * 20 * 11
+    assert workload.outputs == (("y",) if outputs == "_ y _" else ("y.cell",))
+
+
 def test_recurrent_layers_that_do_not_fit(read: Any) -> None:
     with pytest.raises(FormatError, match=r"'y' \(LSTM\).*do not fit 4 gates of 5"):
         read([node("LSTM", "x w r", "y", hidden_size=5)], {"x": (7, 1, 9)}, "y", LSTM_WEIGHTS)
@@ -267,6 +276,30 @@ def test_causal_attention_computes_what_the_mask_keeps(read: Any) -> None:
     cached = inputs | {"pk": (1, 2, 4, 8), "pv": (1, 2, 4, 8)}
     workload = read([node("Attention", "q k v _ pk pv", "y k2 v2", is_causal=1)], cached, "y k2 v2", opset=23)
     assert workload.macs == 2 * 45 * 16
+
+
+def test_a_window_of_attention(read: Any) -> None:
+    """Position i of 6 needs itself and 2 before it: 1 + 2 + 3 + 3 + 3 + 3 pairs."""
+    inputs = dict.fromkeys("qkv", (1, 2, 6, 8))
+    attention = node("Attention", "q k v", "y", is_causal=1, left_window_size=2)
+    assert read([attention], inputs, "y", opset=25).macs == 2 * 15 * 16
+    with pytest.raises(UnsupportedOperator, match="window without a causal mask"):
+        read([node("Attention", "q k v", "y", left_window_size=2)], inputs, "y", opset=25)
+    with pytest.raises(UnsupportedOperator, match="lengths of its keys"):
+        inputs |= {"n": (1,)}
+        read([node("Attention", "q k v _ _ _ n", "y")], inputs, "y", opset=24, integers=["n"])
+
+
+@pytest.mark.parametrize(("third", "operations"), [((5, 7), 35), ((5, 1), 35), ((7,), 0)])
+@pytest.mark.parametrize("computed", [True, False])
+def test_a_gemm_with_a_sum(read: Any, third: Any, operations: int, computed: bool) -> None:
+    """A bias of one value a column is where accumulators start; anything else, or a computed one, is added and paid."""
+    inputs, weights = {"x": (5, 6)}, {"w": (6, 7)}
+    (inputs if computed else weights)["c"] = third
+    workload = read([node("Gemm", "x w c", "y", name="g")], inputs, "y", weights)
+    assert workload.macs == 5 * 6 * 7
+    assert workload.vector_ops == (35 if computed else operations)
+    assert workload.weight_bytes == 42 + (0 if computed else prod(third))
 
 
 def test_normalizations_by_the_root_of_the_mean_square(read: Any) -> None:
