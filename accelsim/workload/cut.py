@@ -8,7 +8,8 @@ columns. For scores times values the context is the depth: its parts are sums th
 :data:`PARTIAL_SUM_BITS` and added by an element-wise operator that takes the name of the product.
 
 Weights count twice because of double buffering. Of an operand that plays the weights, only the block counts that the
-smallest tile needs: one sample, one head. Parameters of vector operators are never cut.
+smallest tile needs: one sample, one head; in a matrix product together with the rest of that tile. Parameters of vector
+operators are never cut.
 """
 
 from __future__ import annotations
@@ -117,7 +118,14 @@ class _Cutter:
         return total
 
     def _fits(self, operator: Operator) -> bool:
-        return 2 * self._weight_bytes(operator) <= self.capacity_bytes
+        """Whether the weights fit twice; keys and values, which come and go with their tile, with all that it needs."""
+        needed = self._weight_bytes(operator)
+        if isinstance(operator, MatMul) and len(operator.operands) == 2:
+            tile = _smallest_tile(operator)
+            needed += operator.output.box_bytes(tile)
+            for name, box in operator.operands[0].source_boxes(operator.operand_box(0, tile)):
+                needed += self.tensors[name].box_bytes(box)
+        return 2 * needed <= self.capacity_bytes
 
     def _parts_of(self, operator: Operator) -> list[Operator]:
         """The fewest parts of ``operator`` that fit, as equal as can be; itself alone if it fits or cannot be cut."""

@@ -176,14 +176,18 @@ def test_groups_are_cut_apart_before_they_are_cut_themselves() -> None:
 
 
 def test_keys_are_cut_along_the_context() -> None:
-    """A cache of 2 heads, 4 features and 100 positions: 400 bytes a head; 50 positions fit twice into 400."""
+    """Of 2 heads, 4 features and 100 positions, one head needs 400 bytes of keys, 4 of queries, 100 of scores.
+
+    A third, 34 positions, needs 4 x 34 + 4 + 34 = 174 bytes, which fit twice into 400; half of them do not.
+    """
     scores = MatMul("qk", (whole("q", (2, 1, 4)), whole("k", (2, 4, 100))), Tensor("qk", (2, 1, 100)))
     softmax = Softmax("softmax", (whole("qk", (2, 1, 100)),), Tensor("softmax", (2, 1, 100)))
     workload = network(scores, softmax, inputs={"q": (2, 1, 4), "k": (2, 4, 100)})
-    assert cut_to_fit(workload, 800) is workload
+    assert cut_to_fit(workload, 1008) is workload
+    assert cut_to_fit(workload, 1007) is not workload
     cut = cut_to_fit(workload, 400)
-    assert [operator.name for operator in cut.operators] == ["qk[0:50]", "qk[50:100]", "softmax"]
-    assert cut.operators[1].operands[1].shape == (2, 4, 50)
+    assert [operator.name for operator in cut.operators] == ["qk[0:33]", "qk[33:66]", "qk[66:100]", "softmax"]
+    assert cut.operators[2].operands[1].shape == (2, 4, 34)
     assert cut.macs == workload.macs == 2 * 4 * 100
 
 
@@ -191,11 +195,11 @@ def test_values_are_cut_along_the_context_and_added() -> None:
     attended = MatMul("av", (whole("p", (2, 1, 100)), whole("v", (2, 100, 4))), Tensor("av", (2, 1, 4)))
     workload = network(attended, inputs={"p": (2, 1, 100), "v": (2, 100, 4)})
     cut = cut_to_fit(workload, 400)
-    assert [operator.name for operator in cut.operators] == ["av[0:50]", "av[50:100]", "av"]
-    assert [operator.output.bits for operator in cut.operators] == [32, 32, 8]
+    assert [operator.name for operator in cut.operators] == ["av[0:33]", "av[33:66]", "av[66:100]", "av"]
+    assert [operator.output.bits for operator in cut.operators] == [32, 32, 32, 8]
     assert cut.outputs == ("av",)
     assert cut.macs == workload.macs
-    assert cut.vector_ops == 2 * 4  # one addition for each of the 8 sums
+    assert cut.vector_ops == 2 * 2 * 4  # two additions for each of the 8 sums
 
 
 def test_soma_workloads_and_those_that_fit_are_returned_themselves() -> None:

@@ -1,0 +1,56 @@
+"""Every workload that is shipped, on every machine that is shipped: it runs, and its figures hold, or it says why not.
+
+All blocks of a language model are alike, so two of them stand for all. On machines with less than a mebibyte of buffer,
+where tiles are many, it is one, and a prompt has 8 tokens. Everything else has its default size.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from accelsim.analysis.report import report
+from accelsim.engine import simulate
+from accelsim.errors import AccelsimError
+from accelsim.library import list_accelerators, list_workloads, load_accelerator, load_workload
+from accelsim.program.lower import lower
+from accelsim.search import Layerwise
+from accelsim.workload.cut import cut_to_fit
+from accelsim.workload.graph import Workload
+
+LANGUAGE_MODELS = ("gpt2_", "llama", "mixtral", "bert")
+SHORT_PROMPT = 8
+
+REFUSED = "needs at least", "do not fit", "does not fit", "more than", "bytes alive"
+"""What a refusal says of a machine that is too small."""
+
+
+def load(name: str, capacity_bytes: int) -> Workload:
+    parameters: dict[str, object] = {}
+    if name.startswith(LANGUAGE_MODELS):
+        small = capacity_bytes < 1 << 20
+        parameters["layers"] = 1 if small else 2
+        if small and not name.endswith("_decode"):
+            parameters["sequence_length"] = SHORT_PROMPT
+    return load_workload(name, **parameters)
+
+
+@pytest.mark.parametrize("hardware", list_accelerators())
+def test_every_workload_runs_or_is_refused_with_the_reason(hardware: str) -> None:
+    accelerator = load_accelerator(hardware)
+    capacity = accelerator.buffers["global"].capacity_bytes
+    ran = []
+    for name in list_workloads():
+        try:
+            workload = cut_to_fit(load(name, capacity), capacity)
+            timeline = simulate(lower(workload, accelerator, Layerwise().search(workload, accelerator).schedule))
+        except AccelsimError as error:
+            assert any(words in str(error) for words in REFUSED), f"{name}: {error}"
+            continue
+        figures = report(timeline).to_dict()
+        assert figures["macs"] == workload.macs, name
+        assert figures["latency_cycles"] >= figures["lower_bound_cycles"] > 0, name
+        assert sum(figures["cycles_by_cause"].values()) == figures["latency_cycles"], name
+        loaded = sum(tensor.sample_bytes for tensor in workload.inputs) + workload.weight_bytes
+        assert figures["dram_read_bytes"] >= loaded or workload.tile_rule == "soma", name
+        ran.append(name)
+    assert {"resnet50", "mobilenet_v2", "gpt2_small_decode", "bert_base", "llama2_7b_decode"} <= set(ran)
