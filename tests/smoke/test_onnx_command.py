@@ -1,0 +1,45 @@
+"""ONNX files on the command line: free dimensions bound, mistakes told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.smoke.command import in_this_process
+from tests.unit.onnx_models import model, node, save
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """A convolution of 6 filters over a free image."""
+    nodes = [node("Conv", "x w", "a", name="first", pads=[1, 1, 1, 1]), node("Relu", "a", "y")]
+    return save(tmp_path, model(nodes, {"x": ("N", 4, "height", 8)}, "y", {"w": (6, 4, 3, 3)}))
+
+
+def test_a_free_dimension_is_bound(network: Path, tmp_path: Path) -> None:
+    arguments = ("run", network, "--hardware", "soma_edge", "--bind", "height=10", "--json")
+    done = in_this_process(*arguments, folder=tmp_path)
+    assert json.loads(done.stdout)["macs"] == 6 * 10 * 8 * 36
+    assert "free leading dimension 'N'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "node 'first' (Conv)"),
+        (["--bind", "hieght=10"], "did you mean 'height'"),
+        (["--bind", "height"], "expected NAME=VALUE"),
+        (["--bind", "height=ten"], "expected NAME=VALUE"),
+        (["--bind", "height=0"], "a size is a whole number >= 1"),
+    ],
+)
+def test_bindings_that_are_missing_or_mistaken(network: Path, tmp_path: Path, options: list[str], message: str) -> None:
+    done = in_this_process("run", network, "--hardware", "soma_edge", *options, folder=tmp_path, status=2)
+    assert done.stdout == "" and message in done.stderr
+
+
+def test_only_onnx_files_have_free_dimensions(tmp_path: Path) -> None:
+    arguments = ("run", "soma.resnet50", "--hardware", "soma_edge", "--bind", "height=10")
+    assert "no parameter 'bind'" in in_this_process(*arguments, folder=tmp_path, status=2).stderr
