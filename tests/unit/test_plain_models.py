@@ -12,9 +12,9 @@ from accelsim.workload.operators import Conv2d, Elementwise, Pool
 
 
 def shapes(network: Workload) -> list[tuple[object, ...]]:
-    """Every convolution: its output, its window and how it moves; in no order."""
+    """Every convolution: its output, its input channels, its window and how it moves; in no order."""
     return sorted(
-        (one.output.shape, one.operands[0].shape, one.kernel, one.stride, one.padding, one.groups)
+        (one.output.shape, one.operands[0].shape[0], one.kernel, one.stride, one.padding, one.groups)
         for one in network.operators
         if isinstance(one, Conv2d) and one.output.shape[1:] != (1, 1)
     )
