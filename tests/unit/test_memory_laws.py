@@ -9,7 +9,7 @@ from accelsim.hardware.memory.memory import ALWAYS, ONE_BURST, MemoryRequests
 from accelsim.library import list_memories, load_memory
 from tests.naive.dram_checker import violations
 
-CONTROLLERS = ("bounded", "ramulator", "ramulator_row_hit")
+CONTROLLERS = ("bounded", "ramulator", "dramsim3", "ramulator_row_hit")
 
 
 def random_requests(seed: int, capacity_bytes: int, access_bytes: int, count: int = 250) -> MemoryRequests:
@@ -33,14 +33,17 @@ def test_no_command_breaks_a_timing_rule_and_every_request_is_served(name: str) 
     commands = 0
     for seed in range(100):
         random = np.random.default_rng(1000 + seed)
-        settings = [f"controller={CONTROLLERS[seed % len(CONTROLLERS)]}"]
+        controller = CONTROLLERS[seed % len(CONTROLLERS)]
+        if controller == "dramsim3" and name == "hbm3_6400":  # it knows no half clocks
+            controller = "bounded"
+        settings = [f"controller={controller}"]
         # Ramulator's rule for a write after a read of another rank lets their data meet; see docs/memory.md.
         ranks = random.choice([1, 2]) if settings == ["controller=bounded"] else 1
         settings += [f"ranks={ranks}", f"channels={random.choice([1, 1, 2])}"]
         settings += [f"injection={random.choice(['one_queue', 'queue_per_engine'])}"]
         settings += [f"address_map={random.choice(['mop4clxor', 'column_low', 'bank_group_low_hash'])}"]
-        settings += ["timing.tREFI=1500 cycles"] if seed % 4 == 0 else []
-        if seed % 3 == 0 and name not in ("ddr4_3200",):
+        settings += ["timing.tREFI=1500 cycles"] if seed % 5 == 0 else []
+        if seed % 3 == 0 and name != "ddr4_3200" and settings[0] != "controller=dramsim3":
             settings += ["refresh=per_bank"]
         memory = load_memory(name, settings)
         requests = random_requests(seed, memory.capacity_bytes, memory.access_bytes)

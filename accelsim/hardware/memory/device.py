@@ -82,15 +82,17 @@ class Command(IntEnum):
 
 
 # Columns of Device.banks. ACT, PRE, RD and WR are earliest cycles. ROW is the open row or -1, ACTIVE the number of
-# requests that have opened it and wait to use it, HITS the accesses since it was opened.
-ACT, PRE, RD, WR, ROW, ACTIVE, HITS, GROUP, RANK, REFB, HIT_SINCE, HIT_SCAN = range(12)
-BANK_COLUMNS = HIT_SCAN + 1
+# requests that have opened it and wait to use it, HITS the accesses since it was opened,
+# QUEUED the length of the bank's own queue where it has one.
+ACT, PRE, RD, WR, ROW, ACTIVE, HITS, GROUP, RANK, REFB, HIT_SINCE, HIT_SCAN, QUEUED = range(13)
+BANK_COLUMNS = QUEUED + 1
 # Columns of Device.groups: earliest ACT, RD and WR, and the stack.
 GROUP_ACT, GROUP_RD, GROUP_WR, GROUP_STACK = range(4)
 GROUP_COLUMNS = GROUP_STACK + 1
-# Columns of Device.ranks. PREA and REF are earliest cycles; four columns from FAW hold the last four ACTs plus tFAW,
-# FAW_AT says which is the oldest. OPEN counts the open banks, since cycle SINCE; OPEN_CYCLES adds up.
-R_ACT, R_PRE, R_PREA, R_RD, R_WR, R_REF, R_REFB, R_ACTIVE, OPEN, SINCE, OPEN_CYCLES, CHANNEL, FAW_AT, FAW = range(14)
+# Columns of Device.ranks. Those before R_ACTIVE are earliest cycles, R_PREA of closing all banks. OPEN counts the open
+# banks, since cycle SINCE; OPEN_CYCLES adds up. RANKS is how many share a channel. Four columns from FAW hold the last
+# four ACTs plus tFAW; FAW_AT says which is the oldest.
+R_ACT, R_PRE, R_PREA, R_RD, R_WR, R_REF, R_REFB, R_ACTIVE, OPEN, SINCE, OPEN_CYCLES, RANKS, FAW_AT, FAW = range(14)
 RANK_COLUMNS = FAW + 4
 RECORD_COLUMNS = 5
 
@@ -241,44 +243,28 @@ def access(d: Device, bank: int, is_write: int, cycle: int) -> None:
     gaps = d.gaps
     d.banks[bank, HITS] += 1
     if is_write:
-        same, near, column, rank_column, stack = (
-            gaps[Gap.WR_WR_L],
-            gaps[Gap.WR_WR_S],
-            GROUP_WR,
-            R_WR,
-            0,
-        )
-        close_gap, turn = gaps[Gap.WR_PRE], gaps[Gap.WR_RD_S]
+        later(d.groups, group, GROUP_WR, cycle + gaps[Gap.WR_WR_L])
+        later(d.ranks, rank, R_WR, cycle + gaps[Gap.WR_WR_S])
         later(d.groups, group, GROUP_RD, cycle + gaps[Gap.WR_RD_L])
-        later(d.ranks, rank, R_RD, cycle + turn)
+        later(d.ranks, rank, R_RD, cycle + gaps[Gap.WR_RD_S])
+        precharge_at = cycle + gaps[Gap.WR_PRE]
     else:
-        same, near, column, rank_column, stack = (
-            gaps[Gap.RD_RD_L],
-            gaps[Gap.RD_RD_S],
-            GROUP_RD,
-            R_RD,
-            gaps[Gap.RD_RD_STACK],
-        )
-        close_gap, turn = gaps[Gap.RD_PRE], gaps[Gap.RD_WR]
-        later(d.ranks, rank, R_WR, cycle + turn)
-    later(d.groups, group, column, cycle + same)
-    later(d.ranks, rank, rank_column, cycle + near)
-    later(d.banks, bank, PRE, cycle + close_gap)
-    later(d.ranks, rank, R_PREA, cycle + close_gap)
-    if stack > near:
-        in_rank = d.groups.shape[0] // d.ranks.shape[0]
-        for other in range(rank * in_rank, (rank + 1) * in_rank):
-            if d.groups[other, GROUP_STACK] != d.groups[group, GROUP_STACK]:
-                later(d.groups, other, column, cycle + stack)
-    channel = d.ranks[rank, CHANNEL]
-    other = rank - 1
-    while other >= 0 and d.ranks[other, CHANNEL] == channel:
-        switch_rank(d, other, is_write, cycle)
-        other -= 1
-    other = rank + 1
-    while other < d.ranks.shape[0] and d.ranks[other, CHANNEL] == channel:
-        switch_rank(d, other, is_write, cycle)
-        other += 1
+        later(d.groups, group, GROUP_RD, cycle + gaps[Gap.RD_RD_L])
+        later(d.ranks, rank, R_RD, cycle + gaps[Gap.RD_RD_S])
+        later(d.ranks, rank, R_WR, cycle + gaps[Gap.RD_WR])
+        precharge_at = cycle + gaps[Gap.RD_PRE]
+        if gaps[Gap.RD_RD_STACK] > gaps[Gap.RD_RD_S]:
+            in_rank = d.groups.shape[0] // d.ranks.shape[0]
+            for other in range(rank * in_rank, (rank + 1) * in_rank):
+                if d.groups[other, GROUP_STACK] != d.groups[group, GROUP_STACK]:
+                    later(d.groups, other, GROUP_RD, cycle + gaps[Gap.RD_RD_STACK])
+    later(d.banks, bank, PRE, precharge_at)
+    later(d.ranks, rank, R_PREA, precharge_at)
+    in_channel = d.ranks[rank, RANKS]
+    first = rank // in_channel * in_channel
+    for other in range(first, first + in_channel):
+        if other != rank:
+            switch_rank(d, other, is_write, cycle)
     record(d, cycle, Command.WR if is_write else Command.RD, rank, bank, d.banks[bank, ROW])
 
 

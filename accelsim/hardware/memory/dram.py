@@ -10,7 +10,7 @@ from accelsim.hardware.memory.address_map import AddressMap
 from accelsim.hardware.memory.device import NEVER, Command, Device
 from accelsim.hardware.memory.frfcfs import Controller, Policy
 from accelsim.hardware.memory.gaps import command_gaps, cycles_per_clock
-from accelsim.hardware.memory.inject import run_frfcfs
+from accelsim.hardware.memory.inject import run
 from accelsim.hardware.memory.memory import ONE_BURST, Memory, MemoryRequests, MemoryRun
 from accelsim.hardware.memory.template import MemoryTemplate
 
@@ -59,7 +59,7 @@ class DramMemory(Memory):
         room = 4 * len(bursts) + 1024 if record_commands else 0
         while True:
             controller = self._controller(bursts.copy(), room)
-            run_frfcfs(controller)
+            run(controller)
             recorded = int(controller.device.counts[-1])
             if not record_commands or recorded <= room:
                 break
@@ -118,7 +118,7 @@ class DramMemory(Memory):
         groups = np.zeros((ranks * groups_per_rank, device.GROUP_COLUMNS), dtype=np.int64)
         groups[:, device.GROUP_STACK] = np.arange(len(groups)) // template.organization.bank_groups
         rank_table = np.zeros((ranks, device.RANK_COLUMNS), dtype=np.int64)
-        rank_table[:, device.CHANNEL] = np.arange(ranks) // self.ranks_per_channel
+        rank_table[:, device.RANKS] = self.ranks_per_channel
         policy = self._policy()
         channel_table = np.zeros((channels, frfcfs.CHANNEL_COLUMNS), dtype=np.int64)
         channel_table[:, frfcfs.NEXT_REFRESH] = policy[Policy.REFRESH_INTERVAL] - 1
@@ -135,7 +135,7 @@ class DramMemory(Memory):
             policy=policy,
             requests=bursts,
             channels=channel_table,
-            queues=np.zeros((3 * channels, longest), dtype=np.int64),
+            queues=np.zeros((3 * channels + len(banks), longest), dtype=np.int64),
             engines=self._heads(bursts),
         )
 
@@ -155,6 +155,8 @@ class DramMemory(Memory):
         bounded = template.controller == "bounded"
         hit_first = template.controller in ("bounded", "ramulator_row_hit")
         interval = template.timing.tREFIpb if template.refresh == "per_bank" else template.timing.tREFI
+        if template.controller == "dramsim3" and template.refresh == "all_bank":
+            interval = template.timing.tREFI // self.ranks_per_channel  # one rank after another
         choices = {
             Policy.DUAL_BUS: template.organization.command_bus == "split",
             Policy.HALF_CYCLES: template.organization.half_cycles,
@@ -168,6 +170,7 @@ class DramMemory(Memory):
             Policy.READ_BATCH: queues.batch if bounded else 0,
             Policy.AGE_LIMIT: queues.age_limit * scale if bounded else NEVER,
             Policy.REFRESH: REFRESH_KINDS[template.refresh],
+            Policy.QUEUE_PER_BANK: template.controller == "dramsim3",
             Policy.REFRESH_INTERVAL: NEVER if template.refresh == "off" else (interval or NEVER) * scale,
             Policy.INJECTION: 0 if template.injection == "one_queue" else 2 if bounded else 1,
         }

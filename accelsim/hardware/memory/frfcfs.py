@@ -86,6 +86,8 @@ class Policy(IntEnum):
     REFRESH = auto()
     """0 off, 1 all banks of a rank at once, 2 one bank after another."""
     REFRESH_INTERVAL = auto()
+    QUEUE_PER_BANK = auto()
+    """1: the controller of ``per_bank.py``, 0: that of ``frfcfs.py``."""
     INJECTION = auto()
     """0 one queue for all engines; one queue an engine: 1 the first one asked changes every cycle, 2 whoever was
     accepted goes last."""
@@ -103,7 +105,8 @@ class Controller(NamedTuple):
     requests: IntTable
     channels: IntTable
     queues: IntTable
-    """Indices of requests, in order of acceptance; of the third queue of a channel, in order of activation."""
+    """Indices of requests: three rows a channel (reads, writes, those that have opened their row), in order of
+    acceptance, the third of activation; then a row a bank, for controllers with a queue a bank."""
     engines: IntTable
     """The first request that was not accepted yet: of each engine (-1 for none left), or, in row 0, of all."""
 

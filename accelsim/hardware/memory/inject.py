@@ -24,6 +24,7 @@ from accelsim.hardware.memory.frfcfs import (
     Policy,
     step,
 )
+from accelsim.hardware.memory.per_bank import nothing_left, step_per_bank, waits_for_bank
 from accelsim.jit import kernel
 
 
@@ -40,6 +41,11 @@ def accept(m: Controller, request: int, t: int) -> bool:
             m.requests[request, FINISHED] = t if is_write else t + 1
             m.requests[request, OUTCOME] = MERGED if is_write else FORWARDED
             return True
+    if m.policy[Policy.QUEUE_PER_BANK] and waits_for_bank(m, request):
+        m.requests[request, ACCEPTED] = t
+        m.requests[request, FINISHED] = t if is_write else t + 1
+        m.requests[request, OUTCOME] = MERGED if is_write else FORWARDED
+        return True
     kind = WRITES if is_write else READS
     length = m.channels[c, kind]
     if length >= m.policy[Policy.WRITE_QUEUE if is_write else Policy.READ_QUEUE]:
@@ -98,31 +104,22 @@ def accept_from_queue_per_engine(m: Controller, t: int) -> int:
 
 
 @kernel
-def run_frfcfs(m: Controller) -> int:
+def run(m: Controller) -> int:
     """Serve all requests. Returns the cycles looked at."""
-    in_turn = m.policy[Policy.INJECTION]
-    t, looked = 0, 0
+    in_turn, per_bank = m.policy[Policy.INJECTION], m.policy[Policy.QUEUE_PER_BANK]
+    t, looked, all_accepted = 0, 0, False
     while t < NEVER:
         looked += 1
         following = accept_from_queue_per_engine(m, t) if in_turn else accept_from_one_queue(m, t)
-        idle = following == NEVER
+        last = not all_accepted and following == NEVER and nothing_left(m)
+        all_accepted = all_accepted or last
+        idle = all_accepted
         for c in range(m.channels.shape[0]):
-            if m.channels[c, WAKE] <= t:
-                m.channels[c, WAKE] = step(m, c, t)
+            if m.channels[c, WAKE] <= t or last:
+                m.channels[c, WAKE] = step_per_bank(m, c, t) if per_bank else step(m, c, t)
             following = min(following, m.channels[c, WAKE])
             idle = idle and m.channels[c, READS] + m.channels[c, WRITES] + m.channels[c, ACTIVES] == 0
-        if idle and nothing_left(m):
+        if idle:
             break
         t = following
     return looked
-
-
-@kernel
-def nothing_left(m: Controller) -> bool:
-    """Whether all requests have been accepted."""
-    if not m.policy[Policy.INJECTION]:
-        return bool(m.engines[0, 0] == m.requests.shape[0])
-    for engine in range(m.engines.shape[0]):  # noqa: SIM110  (compiled)
-        if m.engines[engine, 0] >= 0:
-            return False
-    return True

@@ -165,6 +165,10 @@ class MemoryTemplate(Fields):
                 raise ValueError(f"{name} is {value}; address maps need a power of two")
         if self.refresh == "per_bank" and (self.timing.tRFCpb is None or self.timing.tREFIpb is None):
             raise ValueError("refresh per_bank needs timing.tRFCpb and timing.tREFIpb, which this template lacks")
+        if self.controller == "dramsim3" and self.refresh == "per_bank":
+            raise ValueError("controller dramsim3 refreshes whole ranks; set refresh to all_bank or off")
+        if self.controller == "dramsim3" and self.organization.half_cycles:
+            raise ValueError("controller dramsim3 knows no commands on half clocks; set another controller")
         return self
 
 
