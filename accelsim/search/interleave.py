@@ -131,8 +131,8 @@ class Interleave(Scheduler):
         return sorted(found.values(), key=lambda pair: pair[0])
 
     def _starts(self, session: Session) -> list[Choice]:
-        """Everything fused, everything apart (in so many tiles that it takes long to price, it is left out), and layer by
-        layer."""
+        """Everything fused, everything apart (in so many tiles that it takes long to price, it is left out), and
+        layer by layer."""
         size, batch = session.network.size, session.workload.batch
         fused = Choice(np.arange(size), np.zeros(size, dtype=np.int64), np.full(size, batch))
         fused.cut[0] = 2

@@ -150,8 +150,8 @@ def move_tiling(net: Network, choice: Choice, place_of: IntColumn, state: Random
 
 @kernel
 def inherit_tiles(choice: Choice, border: int, rule: int, state: RandomState) -> int:
-    """The tiling number of the group made of the two fused groups beside ``border``: rule 0 that of either, with odds by
-    their operators; rule 1 the larger."""
+    """The tiling number of the group made of the two fused groups beside ``border``: rule 0 that of either, with odds
+    by their operators; rule 1 the larger."""
     left = group_begin(choice, border - 1, 1)
     end = group_end(choice, border, 1)
     first, second = int(choice.tiles[left]), int(choice.tiles[border])

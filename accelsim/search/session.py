@@ -34,8 +34,8 @@ from accelsim.search.plans import (
 )
 from accelsim.search.pricing import price
 from accelsim.search.scheduler import Watch
-from accelsim.search.warm import compile_kernels
 from accelsim.search.tile_costs import TileCosts
+from accelsim.search.warm import compile_kernels
 from accelsim.workload.graph import Workload
 
 LARGEST_STORE_ROWS = 1 << 23
@@ -86,7 +86,7 @@ class Session:
         self._positions = 1 << 12
         self._make_room()
         if warm:
-            compile_kernels(accelerator.digest, accelerator)
+            compile_kernels(accelerator)
             self.watch.restart()
 
     def _make_room(self) -> None:

@@ -34,8 +34,8 @@ def coarse_numbers(session: Session) -> list[int]:
 
 def kernel_channel_numbers(session: Session, vector_length: int, lanes: int) -> list[int]:
     """16 where input channels fill 4 vectors and output channels more than 4 times the lanes, else 8, times the batch;
-    halved while larger than the image. What the Cocco baseline's kernel-channel parallelism asks for (HPCA 2025, section
-    VI)."""
+    halved while larger than the image. What the Cocco baseline's kernel-channel parallelism asks for (HPCA 2025,
+    section VI)."""
     numbers = []
     for operator in session.workload.operators:
         rows, columns = image_sizes(operator)
