@@ -5,6 +5,7 @@ Weights are never read: an initializer of more than a few elements is only its s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ MAXIMUM_FILE_BYTES = 2**31 - 1
 """What one protobuf message may hold."""
 UNKNOWN_DOMAIN = "unknown"
 """Domain given to operators that no standard operator set has, so that the ONNX checker lets them pass."""
+_TERM = rb"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?"
+EQUATION = re.compile(rb"%s(?:,%s)*(?:->%s)?" % (_TERM, _TERM, _TERM))
+"""Letters and an ellipsis for each input and, perhaps, the output (NumPy, einsum), spaces left out."""
 CONTROL_FLOW = frozenset(["If", "Loop", "Scan"])
 """Operators that hold graphs of their own; refused by name."""
 STEPS_FIRST = frozenset(["LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"])
@@ -88,6 +92,7 @@ def load_graph(path: str | Path, bindings: Mapping[str, int] = MappingProxyType(
         parameters: dict[str, Shape] = {}
         strip_weights(path, model.graph, model.graph, parameters)
         _check_for_inference(path, model.graph)
+        _check_equations(path, model.graph)
         _check(model)
         notes: list[str] = []
         batch, free = bind_inputs(path, model, parameters, bindings, notes)
@@ -220,6 +225,18 @@ def _check_for_inference(path: Path, graph: onnx.GraphProto) -> None:
         for attribute in node.attribute:
             if attribute.name == "num_outputs" and attribute.i != len(node.output):
                 raise FormatError(f"{where} has {len(node.output)} outputs; attribute 'num_outputs' is {attribute.i}")
+
+
+def _check_equations(path: Path, graph: onnx.GraphProto) -> None:
+    """Refuses an Einsum whose equation is none, subgraphs included: shape inference would never end."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            is_equation = node.op_type == "Einsum" and attribute.name == "equation"
+            if is_equation and not EQUATION.fullmatch(b"".join(attribute.s.split())):
+                where = f"{path}: node '{node.name or next(iter(node.output), '')}' (Einsum)"
+                raise FormatError(f"{where}: {attribute.s!r} is no equation")
+            for subgraph in (attribute.g, *attribute.graphs):
+                _check_equations(path, subgraph)
 
 
 def _check(model: onnx.ModelProto) -> None:

@@ -160,6 +160,14 @@ def test_a_split_with_more_outputs_than_it_says(tmp_path: Path) -> None:
     refused(save(tmp_path, model([split], IMAGE, "y", opset=18)), "has 2 outputs; attribute 'num_outputs' is 1")
 
 
+@pytest.mark.parametrize("equation", [b"bij, end-->bik", b"ij,jk->i\xe1", b"ij,jk>ik", b"i..j,jk->ik", b"ij->jk->ik"])
+def test_an_equation_that_is_none(tmp_path: Path, equation: bytes) -> None:
+    """Found by mutating files: on the first one shape inference never ends."""
+    broken = model([node("Einsum", "x x", "y", equation="ij,jk->ik")], {"x": (4, 4)}, "y")
+    broken.graph.node[0].attribute[0].s = equation
+    refused(save(tmp_path, broken), r"'y' \(Einsum\).* is no equation")
+
+
 def test_names_that_are_not_text(tmp_path: Path) -> None:
     """Found by mutating files: protobuf hands names that are not UTF-8 on as bytes."""
     content = good().SerializeToString()
