@@ -19,24 +19,24 @@ from accelsim.units import did_you_mean
 
 IntColumn = npt.NDArray[np.int64]
 
-FIELDS = ("channel", "rank", "stack", "group", "bank", "row", "column")
+FIELDS = ("channel", "rank", "pseudo", "stack", "group", "bank", "row", "column")
 
 ADDRESS_MAPS = {
-    "bank_group_low": "low to high: bank group, channel, column, bank, rank, row",
+    "bank_group_low": "low to high: bank group, channel, pseudo-channel, column, stack, bank, rank, row",
     "bank_group_low_hash": "bank_group_low, then bank group and bank XOR the lowest bits of the row",
-    "column_low": "low to high: channel, column, rank, bank group, bank, row (RoBaRaCoCh of Ramulator)",
+    "column_low": "low to high: channel, column, rank, pseudo-channel, bank group, bank, row (Ramulator: RoBaRaCoCh)",
     "mop4clxor": "low to high: channel, 2 column bits, rank, bank group, bank, column, row; all XOR column bits",
     "rochrababgco": "six two-letter fields, highest first, as DRAMsim3 writes them; any order of ro ch ra ba bg co",
 }
 """Name to description."""
 
 _LOW_TO_HIGH = {
-    "bank_group_low": ("group", "channel", "column", "stack", "bank", "rank", "row"),
-    "bank_group_low_hash": ("group", "channel", "column", "stack", "bank", "rank", "row"),
-    "column_low": ("channel", "column", "rank", "stack", "group", "bank", "row"),
+    "bank_group_low": ("group", "channel", "pseudo", "column", "stack", "bank", "rank", "row"),
+    "bank_group_low_hash": ("group", "channel", "pseudo", "column", "stack", "bank", "rank", "row"),
+    "column_low": ("channel", "column", "rank", "pseudo", "stack", "group", "bank", "row"),
 }
 _TWO_LETTERS = {"ro": "row", "ch": "channel", "ra": "rank", "ba": "bank", "bg": "group", "co": "column"}
-_XOR_ORDER = ("rank", "stack", "group", "bank", "row")
+_XOR_ORDER = ("rank", "pseudo", "stack", "group", "bank", "row")
 
 
 class Location(NamedTuple):
@@ -79,14 +79,14 @@ class AddressMap:
         if self.name == "mop4clxor":
             low = min(2, bits["column"])
             order = [("channel", bits["channel"]), ("column", low)]
-            order += [(field, bits[field]) for field in ("rank", "stack", "group", "bank")]
+            order += [(field, bits[field]) for field in _XOR_ORDER[:-1]]
             return [*order, ("column", bits["column"] - low), ("row", bits["row"])]
         if self.name in _LOW_TO_HIGH:
             return [(field, bits[field]) for field in _LOW_TO_HIGH[self.name]]
         pairs = re.findall("..", self.name)
         if len(self.name) == 12 and sorted(pairs) == sorted(_TWO_LETTERS):
             fields = [_TWO_LETTERS[pair] for pair in reversed(pairs)]
-            fields.insert(fields.index("bank"), "stack")
+            fields[fields.index("rank") + 1 : fields.index("rank") + 1] = ["pseudo", "stack"]
             return [(field, bits[field]) for field in fields]
         near = did_you_mean(self.name, ADDRESS_MAPS)
         raise UnknownName(
@@ -113,6 +113,6 @@ class AddressMap:
             field["group"] ^= field["row"] & ((1 << self.bits["group"]) - 1)
             field["bank"] ^= (field["row"] >> self.bits["group"]) & ((1 << self.bits["bank"]) - 1)
         bank = field["channel"]
-        for name in ("rank", "stack", "group", "bank"):
+        for name in _XOR_ORDER[:-1]:
             bank = (bank << self.bits[name]) | field[name]
         return Location(field["channel"], bank, field["row"], field["column"])

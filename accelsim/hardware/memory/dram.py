@@ -10,6 +10,7 @@ from accelsim.hardware.memory.address_map import AddressMap
 from accelsim.hardware.memory.device import NEVER, Command, Device
 from accelsim.hardware.memory.frfcfs import Controller, Policy
 from accelsim.hardware.memory.gaps import command_gaps, cycles_per_clock
+from accelsim.hardware.memory.ideal import IdealMemory
 from accelsim.hardware.memory.inject import run
 from accelsim.hardware.memory.memory import ONE_BURST, Memory, MemoryRequests, MemoryRun
 from accelsim.hardware.memory.template import MemoryTemplate
@@ -41,7 +42,8 @@ class DramMemory(Memory):
         )
         sizes = {
             "channel": template.channels,
-            "rank": self.ranks_per_channel,
+            "rank": template.ranks,
+            "pseudo": organization.pseudo_channels,
             "stack": organization.stacks,
             "group": organization.bank_groups,
             "bank": organization.banks_per_group,
@@ -51,6 +53,20 @@ class DramMemory(Memory):
         bits = {name: size.bit_length() - 1 for name, size in sizes.items()}
         self.address_map = AddressMap(template.address_map, bits, organization.access_bytes.bit_length() - 1)
         self.capacity_bytes = self.address_map.capacity_bytes
+
+    def without_banks(self) -> IdealMemory:
+        """The same pins and read latency, but no banks, turnarounds or refresh."""
+        timing, units = self.template.timing, self.template.channels * self.template.organization.pseudo_channels
+        return IdealMemory(
+            name=self.name,
+            description=f"{self.description}, without banks",
+            clock_hz=self.clock_hz,
+            channels=units,
+            burst_cycles=timing.tBL * self.cycles_per_clock,
+            access_bytes=self.access_bytes,
+            latency_cycles=timing.tCL * self.cycles_per_clock,
+            capacity_bytes=self.capacity_bytes,
+        )
 
     def serve(self, requests: MemoryRequests, *, record_commands: bool = False) -> MemoryRun:
         """As :meth:`Memory.serve`."""

@@ -105,9 +105,7 @@ class Timing(Fields):
         for smaller, larger in ordered:
             low, high = getattr(self, smaller), getattr(self, larger)
             if low is not None and high is not None and low > high:
-                raise ValueError(
-                    f"{smaller} ({low} cycles) is longer than {larger} ({high} cycles); no chip can do that"
-                )
+                raise ValueError(f"{smaller} of {low} cycles is longer than {larger} of {high}; no chip can do that")
         for name in ("tBL", "tCL", "tRCDRD", "tRP", "tRAS", "tREFI", "activate_length"):
             if not getattr(self, name):
                 raise ValueError(f"{name} is 0 cycles; expected at least 1")
