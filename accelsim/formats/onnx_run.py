@@ -65,6 +65,7 @@ def child() -> None:
     """What the process does: the path is its last argument, the bound model its input, one line of JSON its answer."""
     import onnx
 
+    answer: dict[str, Any]
     try:
         answer = {"shapes": _shapes(Path(sys.argv[2]), onnx.ModelProto.FromString(sys.stdin.buffer.read()))}
     except Exception as error:  # onnxruntime raises a dozen unrelated classes
