@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.hardware.memory import device, frfcfs
+from accelsim.hardware.memory import controller as table
+from accelsim.hardware.memory import device
 from accelsim.hardware.memory.address_map import AddressMap
+from accelsim.hardware.memory.controller import Controller, Policy
 from accelsim.hardware.memory.device import NEVER, Command, Device
-from accelsim.hardware.memory.frfcfs import Controller, Policy
 from accelsim.hardware.memory.gaps import command_gaps, cycles_per_clock
 from accelsim.hardware.memory.ideal import IdealMemory
-from accelsim.hardware.memory.inject import run
+from accelsim.hardware.memory.inject import run_frfcfs, run_per_bank
 from accelsim.hardware.memory.memory import ONE_BURST, Memory, MemoryRequests, MemoryRun
 from accelsim.hardware.memory.template import MemoryTemplate
 
@@ -75,27 +76,27 @@ class DramMemory(Memory):
         room = 4 * len(bursts) + 1024 if record_commands else 0
         while True:
             controller = self._controller(bursts.copy(), room)
-            run(controller)
+            (run_per_bank if self.template.controller == "dramsim3" else run_frfcfs)(controller)
             recorded = int(controller.device.counts[-1])
             if not record_commands or recorded <= room:
                 break
             room = recorded
         served = controller.requests
-        finished = np.maximum.reduceat(served[:, frfcfs.FINISHED], first_burst)
-        outcomes = np.bincount(served[:, frfcfs.OUTCOME], minlength=frfcfs.MERGED + 1)
+        finished = np.maximum.reduceat(served[:, table.FINISHED], first_burst)
+        outcomes = np.bincount(served[:, table.OUTCOME], minlength=table.MERGED + 1)
         cycles = int(finished.max()) + 1
         return MemoryRun(
             memory=self.name,
             clock_hz=self.clock_hz,
             peak_bytes_per_cycle=self.peak_bytes_per_cycle,
             requests=requests,
-            accepted_cycles=served[first_burst, frfcfs.ACCEPTED],
+            accepted_cycles=served[first_burst, table.ACCEPTED],
             finished_cycles=finished,
             cycles=cycles,
             bytes_moved=len(served) * self.access_bytes,
-            row_hits=int(outcomes[frfcfs.HIT]),
-            row_misses=int(outcomes[frfcfs.MISS]),
-            row_conflicts=int(outcomes[frfcfs.CONFLICT]),
+            row_hits=int(outcomes[table.HIT]),
+            row_misses=int(outcomes[table.MISS]),
+            row_conflicts=int(outcomes[table.CONFLICT]),
             energy_by_command_pj=self._energy(controller.device, cycles),
             commands=controller.device.commands[:recorded] if record_commands else None,
         )
@@ -110,16 +111,16 @@ class DramMemory(Memory):
         within = np.arange(int(count.sum())) - np.repeat(first_burst, count)
         address = (np.repeat(first, count) + within) * step
         location = self.address_map.locate(address)
-        bursts = np.zeros((len(address), frfcfs.REQUEST_COLUMNS), dtype=np.int64)
-        bursts[:, frfcfs.ARRIVAL] = np.repeat(requests.arrival_cycles, count)
-        bursts[:, frfcfs.AT_CHANNEL] = location.channel
-        bursts[:, frfcfs.AT_BANK] = location.bank
-        bursts[:, frfcfs.AT_ROW] = location.row
-        bursts[:, frfcfs.IS_WRITE] = np.repeat(requests.is_write, count)
-        bursts[:, frfcfs.ENGINE] = np.repeat(np.unique(requests.engine, return_inverse=True)[1], count)
-        bursts[:, frfcfs.ADDRESS] = address
-        bursts[:, frfcfs.ACCEPTED] = bursts[:, frfcfs.FINISHED] = -1
-        bursts[:, frfcfs.OUTCOME] = frfcfs.WAITING
+        bursts = np.zeros((len(address), table.REQUEST_COLUMNS), dtype=np.int64)
+        bursts[:, table.ARRIVAL] = np.repeat(requests.arrival_cycles, count)
+        bursts[:, table.AT_CHANNEL] = location.channel
+        bursts[:, table.AT_BANK] = location.bank
+        bursts[:, table.AT_ROW] = location.row
+        bursts[:, table.IS_WRITE] = np.repeat(requests.is_write, count)
+        bursts[:, table.ENGINE] = np.repeat(np.unique(requests.engine, return_inverse=True)[1], count)
+        bursts[:, table.ADDRESS] = address
+        bursts[:, table.ACCEPTED] = bursts[:, table.FINISHED] = -1
+        bursts[:, table.OUTCOME] = table.WAITING
         return first_burst, bursts
 
     def _controller(self, bursts: npt.NDArray[np.int64], room: int) -> Controller:
@@ -136,8 +137,9 @@ class DramMemory(Memory):
         rank_table = np.zeros((ranks, device.RANK_COLUMNS), dtype=np.int64)
         rank_table[:, device.RANKS] = self.ranks_per_channel
         policy = self._policy()
-        channel_table = np.zeros((channels, frfcfs.CHANNEL_COLUMNS), dtype=np.int64)
-        channel_table[:, frfcfs.NEXT_REFRESH] = policy[Policy.REFRESH_INTERVAL] - 1
+        channel_table = np.zeros((channels, table.CHANNEL_COLUMNS), dtype=np.int64)
+        channel_table[:, table.NEXT_REFRESH] = policy[Policy.REFRESH_INTERVAL] - 1
+        channel_table[:, [table.SPLIT_BANK, table.SYNCED]] = -1
         longest = max(template.queues.reads, template.queues.writes, self.ranks_per_channel * self.banks_per_rank)
         return Controller(
             device=Device(
@@ -159,20 +161,20 @@ class DramMemory(Memory):
         """:attr:`Controller.engines`; with a queue per engine the bursts of each are linked."""
         if self.template.injection == "one_queue":
             return np.zeros((1, 1), dtype=np.int64)
-        engine = bursts[:, frfcfs.ENGINE]
+        engine = bursts[:, table.ENGINE]
         order = np.argsort(engine, kind="stable")
         is_last = np.append(np.diff(engine[order]) != 0, True)
-        bursts[order, frfcfs.NEXT_OF_ENGINE] = np.where(is_last, -1, np.append(order[1:], -1))
+        bursts[order, table.NEXT_OF_ENGINE] = np.where(is_last, -1, np.append(order[1:], -1))
         heads: npt.NDArray[np.int64] = order[np.append(0, np.flatnonzero(is_last)[:-1] + 1)].reshape(-1, 1)
         return heads
 
     def _policy(self) -> IntColumn:
         template, queues, scale = self.template, self.template.queues, self.cycles_per_clock
-        bounded = template.controller == "bounded"
+        bounded, timing = template.controller == "bounded", template.timing
         hit_first = template.controller in ("bounded", "ramulator_row_hit")
-        interval = template.timing.tREFIpb if template.refresh == "per_bank" else template.timing.tREFI
+        interval = timing.tREFIpb if template.refresh == "per_bank" else timing.tREFI
         if template.controller == "dramsim3" and template.refresh == "all_bank":
-            interval = template.timing.tREFI // self.ranks_per_channel  # one rank after another
+            interval = timing.tREFI // self.ranks_per_channel  # one rank after another
         choices = {
             Policy.DUAL_BUS: template.organization.command_bus == "split",
             Policy.HALF_CYCLES: template.organization.half_cycles,
@@ -186,6 +188,9 @@ class DramMemory(Memory):
             Policy.READ_BATCH: queues.batch if bounded else 0,
             Policy.AGE_LIMIT: queues.age_limit * scale if bounded else NEVER,
             Policy.REFRESH: REFRESH_KINDS[template.refresh],
+            Policy.SPLIT_WITHIN: timing.tAAD or 0,
+            Policy.READ_CLOCK: timing.tCL + timing.tBL + timing.tWCKPST if timing.tWCKPST else 0,
+            Policy.WRITE_CLOCK: timing.tCWL + timing.tBL + timing.tWCKPST if timing.tWCKPST else 0,
             Policy.QUEUE_PER_BANK: template.controller == "dramsim3",
             Policy.REFRESH_INTERVAL: NEVER if template.refresh == "off" else (interval or NEVER) * scale,
             Policy.INJECTION: 0 if template.injection == "one_queue" else 2 if bounded else 1,

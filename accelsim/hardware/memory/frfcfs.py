@@ -8,9 +8,42 @@ thresholds, it is the controller of Ramulator 2.1; the fields of :class:`Policy`
 
 from __future__ import annotations
 
-from enum import IntEnum, auto
-from typing import NamedTuple
-
+from accelsim.hardware.memory.controller import (
+    ACCEPTED,
+    ACTIVES,
+    ANY,
+    AT_BANK,
+    AT_ROW,
+    CLOCK_UNTIL,
+    COLUMN,
+    CONFLICT,
+    HIT,
+    IS_WRITE,
+    MISS,
+    NEXT_REFRESH,
+    OUTCOME,
+    PAIRED_AT,
+    PAIRED_BANK,
+    PAIRED_RANK,
+    READS,
+    REFRESHED,
+    REFRESHES,
+    ROW_BUS_FREE,
+    ROW_COMMANDS,
+    SCAN,
+    SERVED,
+    SPLIT_BANK,
+    SPLIT_DUE,
+    SPLIT_REQUEST,
+    SYNCED,
+    WAITING,
+    WRITE_MODE,
+    WRITES,
+    Controller,
+    Policy,
+    finish,
+    remove,
+)
 from accelsim.hardware.memory.device import (
     ACTIVE,
     HIT_SCAN,
@@ -27,104 +60,56 @@ from accelsim.hardware.memory.device import (
     RANK,
     REFB,
     ROW,
-    Device,
+    Command,
     Gap,
-    IntColumn,
-    IntTable,
     access,
     activate,
     precharge,
     precharge_all,
     ready_to_access,
     ready_to_activate,
+    record,
     refresh,
     refresh_bank,
 )
 from accelsim.jit import kernel
 
-# Columns of Controller.requests. ACCEPTED and FINISHED are cycles, OUTCOME is what the first command found.
-ARRIVAL, AT_CHANNEL, AT_BANK, AT_ROW, IS_WRITE, ENGINE, ADDRESS, ACCEPTED, FINISHED, OUTCOME, NEXT_OF_ENGINE = range(11)
-REQUEST_COLUMNS = NEXT_OF_ENGINE + 1
 
-WAITING, HIT, MISS, CONFLICT, FORWARDED, MERGED = range(-1, 5)
-"""OUTCOME: no command yet; row open, bank closed, other row open; read from, or merged with, a write that waited."""
-
-# Columns of Controller.channels. The first three are lengths of the queues in rows 3 c .. 3 c + 2 of the queue table;
-# REFRESHES counts the refreshes due, REFRESHED those begun; SERVED the requests of the direction since it was switched.
-READS, WRITES, ACTIVES, WRITE_MODE, ROW_BUS_FREE, NEXT_REFRESH, REFRESHES, REFRESHED, SERVED, SCAN, WAKE = range(11)
-PAIRED_AT, PAIRED_RANK, PAIRED_BANK = range(11, 14)
-FIRST_READER, FIRST_WRITER = range(14, 16)  # of channel 0: the engine that is asked first for a read, for a write
-CHANNEL_COLUMNS = FIRST_WRITER + 1
-
-ANY, COLUMN, ROW_COMMANDS = range(3)
-"""Which commands a slot of the command bus takes."""
-
-
-class Policy(IntEnum):
-    """Rows of the table of choices."""
-
-    DUAL_BUS = 0
-    """Column and row commands have a bus of their own (HBM)."""
-    HALF_CYCLES = auto()
-    """Cycles are half clocks; only precharges may start on the second half (HBM3)."""
-    READ_QUEUE = auto()
-    WRITE_QUEUE = auto()
-    HIGH = auto()
-    """Writes are served once more than this many wait."""
-    LOW = auto()
-    """Reads are served again once fewer than this many writes wait."""
-    HIT_FIRST = auto()
-    """A row is not closed while an older request waits for it."""
-    HIT_CAP = auto()
-    """With HIT_FIRST: after this many accesses an open row has no claim any more."""
-    WRITE_BATCH = auto()
-    """With reads waiting, serve at most this many writes before reads have their turn."""
-    READ_BATCH = auto()
-    """Serve at least this many reads, if there are so many, before writes have their turn."""
-    AGE_LIMIT = auto()
-    """A request that has waited for longer goes before all others, and its bank belongs to it."""
-    REFRESH = auto()
-    """0 off, 1 all banks of a rank at once, 2 one bank after another."""
-    REFRESH_INTERVAL = auto()
-    QUEUE_PER_BANK = auto()
-    """1: the controller of ``per_bank.py``, 0: that of ``frfcfs.py``."""
-    INJECTION = auto()
-    """0 one queue for all engines; one queue an engine: 1 the first one asked changes every cycle, 2 whoever was
-    accepted goes last."""
-
-
-ACCEPTS = 2
-"""Requests that are accepted in one cycle, for each channel that there is."""
-
-
-class Controller(NamedTuple):
-    """The device, the requests, and what the controllers of all channels remember."""
-
-    device: Device
-    policy: IntColumn
-    requests: IntTable
-    channels: IntTable
-    queues: IntTable
-    """Indices of requests: three rows a channel (reads, writes, those that have opened their row), in order of
-    acceptance, the third of activation; then a row a bank, for controllers with a queue a bank."""
-    engines: IntTable
-    """The first request that was not accepted yet: of each engine (-1 for none left), or, in row 0, of all."""
+@kernel
+def open_for(m: Controller, c: int, request: int) -> None:
+    """The row of the request is open: it goes before those that wait."""
+    m.queues[3 * c + ACTIVES, m.channels[c, ACTIVES]] = request
+    m.channels[c, ACTIVES] += 1
 
 
 @kernel
-def remove(m: Controller, queue: int, length: int, at: int) -> None:
-    """Take an entry out of a queue; those behind it move up."""
-    for place in range(at, length - 1):
-        m.queues[queue, place] = m.queues[queue, place + 1]
+def finish_activation(m: Controller, c: int, t: int) -> None:
+    """The second half of an activation (LPDDR5)."""
+    bank, request = m.channels[c, SPLIT_BANK], m.channels[c, SPLIT_REQUEST]
+    record(m.device, t, Command.ACT2, m.device.banks[bank, RANK], bank, m.device.banks[bank, ROW])
+    m.channels[c, SPLIT_BANK] = -1
+    open_for(m, c, request)
 
 
 @kernel
-def finish(m: Controller, request: int, cycle: int) -> None:
-    """The access command has been sent: a write is done, a read when its last data is back."""
-    if m.requests[request, IS_WRITE]:
-        m.requests[request, FINISHED] = cycle
-    else:
-        m.requests[request, FINISHED] = cycle + m.device.gaps[Gap.READ_RETURN]
+def send_access(m: Controller, c: int, request: int, t: int) -> bool:
+    """Send the access of a request that is ready; or, if the data clock has stopped, the command that starts it
+    (LPDDR5), whose access follows in the next cycle. Returns whether the access was sent."""
+    d, bank, is_write = m.device, m.requests[request, AT_BANK], m.requests[request, IS_WRITE]
+    runs_on = m.policy[Policy.WRITE_CLOCK] if is_write else m.policy[Policy.READ_CLOCK]
+    if runs_on > 0:
+        if t >= m.channels[c, CLOCK_UNTIL] and m.channels[c, SYNCED] != request:
+            if m.channels[c, SPLIT_BANK] >= 0 and m.channels[c, SPLIT_DUE] <= t + 1:
+                finish_activation(m, c, t)
+            else:
+                record(d, t, Command.CAS, d.banks[bank, RANK], bank, d.banks[bank, ROW])
+                m.channels[c, SYNCED] = request
+            return False
+        m.channels[c, SYNCED] = -1
+        m.channels[c, CLOCK_UNTIL] = max(m.channels[c, CLOCK_UNTIL], t + runs_on)
+    access(d, bank, is_write, t)
+    finish(m, request, t)
+    return True
 
 
 @kernel
@@ -135,6 +120,8 @@ def serve_active(m: Controller, c: int, t: int) -> int:
     best, best_accepted, soonest = -1, NEVER, NEVER
     for at in range(m.channels[c, ACTIVES]):
         request = m.queues[queue, at]
+        if m.channels[c, SYNCED] >= 0 and m.channels[c, SYNCED] != request:
+            continue
         ready = ready_to_access(d, m.requests[request, AT_BANK], m.requests[request, IS_WRITE])
         if ready > t:
             soonest = min(soonest, ready)
@@ -143,11 +130,11 @@ def serve_active(m: Controller, c: int, t: int) -> int:
     if best < 0:
         return int(soonest)
     request = m.queues[queue, best]
+    if not send_access(m, c, request, t):
+        return t
     bank = m.requests[request, AT_BANK]
-    access(d, bank, m.requests[request, IS_WRITE], t)
     d.banks[bank, ACTIVE] -= 1
     d.ranks[d.banks[bank, RANK], R_ACTIVE] -= 1
-    finish(m, request, t)
     remove(m, queue, m.channels[c, ACTIVES], best)
     m.channels[c, ACTIVES] -= 1
     return t
@@ -269,7 +256,8 @@ def mark_hits(m: Controller, queue: int, length: int, scan: int) -> None:
 @kernel
 def serve_queue(m: Controller, c: int, t: int, slot: int) -> int:
     """Send the next command of the oldest waiting request whose command is ready; returns as :func:`serve_active`."""
-    reserved = choose_direction(m, c, t)
+    synced, split = m.channels[c, SYNCED], m.channels[c, SPLIT_BANK]
+    reserved = choose_direction(m, c, t) if synced < 0 else -1
     is_write = m.channels[c, WRITE_MODE]
     kind = WRITES if is_write else READS
     queue, length, d = 3 * c + kind, m.channels[c, kind], m.device
@@ -281,7 +269,7 @@ def serve_queue(m: Controller, c: int, t: int, slot: int) -> int:
     for at in range(length):
         request = m.queues[queue, at]
         bank = m.requests[request, AT_BANK]
-        if bank == reserved and at > 0:
+        if (bank == reserved and at > 0) or bank == split or (synced >= 0 and request != synced):
             continue
         row = d.banks[bank, ROW]
         if row == m.requests[request, AT_ROW]:
@@ -289,10 +277,10 @@ def serve_queue(m: Controller, c: int, t: int, slot: int) -> int:
                 continue
             ready = whole(m, t, ready_to_access(d, bank, is_write))
             if ready <= t:
-                access(d, bank, is_write, t)
+                if not send_access(m, c, request, t):
+                    return t
                 if m.requests[request, OUTCOME] == WAITING:
                     m.requests[request, OUTCOME] = HIT
-                finish(m, request, t)
                 remove(m, queue, length, at)
                 m.channels[c, kind] -= 1
                 m.channels[c, SERVED] += 1
@@ -300,6 +288,8 @@ def serve_queue(m: Controller, c: int, t: int, slot: int) -> int:
         elif slot == COLUMN:
             continue
         elif row < 0:
+            if split >= 0:
+                continue
             ready = whole(m, t, max(ready_to_activate(d, bank), m.channels[c, ROW_BUS_FREE]))
             if ready <= t:
                 activate(d, bank, m.requests[request, AT_ROW], t)
@@ -310,8 +300,11 @@ def serve_queue(m: Controller, c: int, t: int, slot: int) -> int:
                     m.requests[request, OUTCOME] = MISS
                 d.banks[bank, ACTIVE] += 1
                 d.ranks[rank, R_ACTIVE] += 1
-                m.queues[3 * c + ACTIVES, m.channels[c, ACTIVES]] = request
-                m.channels[c, ACTIVES] += 1
+                if m.policy[Policy.SPLIT_WITHIN] > 0:
+                    m.channels[c, SPLIT_BANK], m.channels[c, SPLIT_REQUEST] = bank, request
+                    m.channels[c, SPLIT_DUE] = t + m.policy[Policy.SPLIT_WITHIN]
+                else:
+                    open_for(m, c, request)
                 remove(m, queue, length, at)
                 m.channels[c, kind] -= 1
                 m.channels[c, SERVED] += 1
@@ -354,6 +347,9 @@ def step(m: Controller, c: int, t: int) -> int:
     slot = COLUMN if dual else ANY
     if not dual and m.channels[c, ROW_BUS_FREE] > t:  # an activation of several cycles holds the only bus
         return int(min(soonest, m.channels[c, ROW_BUS_FREE]))
+    if m.channels[c, SPLIT_BANK] >= 0 and m.channels[c, SPLIT_DUE] <= t:
+        finish_activation(m, c, t)
+        return t + 1
     for _ in range(2 if dual else 1):  # one place for each call: every call is compiled in anew
         sent = NEVER
         if slot == COLUMN and m.policy[Policy.HALF_CYCLES] and t & 1:
@@ -361,11 +357,14 @@ def step(m: Controller, c: int, t: int) -> int:
         else:
             if slot != ROW_COMMANDS:
                 sent = whole(m, t, serve_active(m, c, t))
-            due = m.channels[c, REFRESHES] > m.channels[c, REFRESHED]
+            due = m.channels[c, REFRESHES] > m.channels[c, REFRESHED] and m.channels[c, SYNCED] < 0
             if sent > t and due and slot != COLUMN:
                 sent = min(sent, serve_refresh(m, c, t))
             elif sent > t and not due:
                 sent = min(sent, serve_queue(m, c, t, slot))
         soonest = min(soonest, sent)
         slot = ROW_COMMANDS
+    if soonest > t and m.channels[c, SPLIT_BANK] >= 0:
+        finish_activation(m, c, t)
+        soonest = t
     return int(max(soonest, t + 1))

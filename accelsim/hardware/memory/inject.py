@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from accelsim.hardware.memory.device import NEVER
-from accelsim.hardware.memory.frfcfs import (
+from accelsim.hardware.memory.controller import (
     ACCEPTED,
     ACCEPTS,
     ACTIVES,
@@ -18,12 +17,14 @@ from accelsim.hardware.memory.frfcfs import (
     NEXT_OF_ENGINE,
     OUTCOME,
     READS,
+    SPLIT_BANK,
     WAKE,
     WRITES,
     Controller,
     Policy,
-    step,
 )
+from accelsim.hardware.memory.device import NEVER
+from accelsim.hardware.memory.frfcfs import step
 from accelsim.hardware.memory.per_bank import nothing_left, step_per_bank, waits_for_bank
 from accelsim.jit import kernel
 
@@ -104,22 +105,56 @@ def accept_from_queue_per_engine(m: Controller, t: int) -> int:
 
 
 @kernel
-def run(m: Controller) -> int:
-    """Serve all requests. Returns the cycles looked at."""
-    in_turn, per_bank = m.policy[Policy.INJECTION], m.policy[Policy.QUEUE_PER_BANK]
-    t, looked, all_accepted = 0, 0, False
+def admit(m: Controller, t: int) -> int:
+    """Accept what has arrived; returns the next cycle to try at, or NEVER if only a command can make room."""
+    if m.policy[Policy.INJECTION]:
+        return accept_from_queue_per_engine(m, t)
+    return accept_from_one_queue(m, t)
+
+
+@kernel
+def is_idle(m: Controller, c: int) -> bool:
+    """Whether a channel has nothing to do but refresh."""
+    waiting = m.channels[c, READS] + m.channels[c, WRITES] + m.channels[c, ACTIVES]
+    return bool(waiting == 0 and m.channels[c, SPLIT_BANK] < 0)
+
+
+@kernel
+def run_frfcfs(m: Controller) -> None:
+    """Serve all requests with the controller of ``frfcfs.py``. Only cycles at which anything can happen are looked at.
+
+    This loop stands here twice, once for each controller: who needs one does not wait until both are compiled.
+    """
+    t, all_accepted = 0, False
     while t < NEVER:
-        looked += 1
-        following = accept_from_queue_per_engine(m, t) if in_turn else accept_from_one_queue(m, t)
+        following = admit(m, t)
         last = not all_accepted and following == NEVER and nothing_left(m)
         all_accepted = all_accepted or last
         idle = all_accepted
         for c in range(m.channels.shape[0]):
             if m.channels[c, WAKE] <= t or last:
-                m.channels[c, WAKE] = step_per_bank(m, c, t) if per_bank else step(m, c, t)
+                m.channels[c, WAKE] = step(m, c, t)
             following = min(following, m.channels[c, WAKE])
-            idle = idle and m.channels[c, READS] + m.channels[c, WRITES] + m.channels[c, ACTIVES] == 0
+            idle = idle and is_idle(m, c)
         if idle:
             break
         t = following
-    return looked
+
+
+@kernel
+def run_per_bank(m: Controller) -> None:
+    """Serve all requests with the controller of ``per_bank.py``; otherwise as :func:`run_frfcfs`."""
+    t, all_accepted = 0, False
+    while t < NEVER:
+        following = admit(m, t)
+        last = not all_accepted and following == NEVER and nothing_left(m)
+        all_accepted = all_accepted or last
+        idle = all_accepted
+        for c in range(m.channels.shape[0]):
+            if m.channels[c, WAKE] <= t or last:  # at the end, writes that no longer wait for company
+                m.channels[c, WAKE] = step_per_bank(m, c, t)
+            following = min(following, m.channels[c, WAKE])
+            idle = idle and is_idle(m, c)
+        if idle:
+            break
+        t = following

@@ -9,25 +9,7 @@ blocks its rank alone, and closes its banks one by one.
 
 from __future__ import annotations
 
-from accelsim.hardware.memory.device import (
-    HITS,
-    NEVER,
-    PRE,
-    QUEUED,
-    R_PRE,
-    R_REF,
-    RANK,
-    ROW,
-    Command,
-    Gap,
-    access,
-    activate,
-    precharge,
-    ready_to_access,
-    ready_to_activate,
-    refresh,
-)
-from accelsim.hardware.memory.frfcfs import (
+from accelsim.hardware.memory.controller import (
     ACTIVES,
     ADDRESS,
     ANY,
@@ -53,6 +35,24 @@ from accelsim.hardware.memory.frfcfs import (
     Policy,
     finish,
     remove,
+)
+from accelsim.hardware.memory.device import (
+    HITS,
+    NEVER,
+    PRE,
+    QUEUED,
+    R_PRE,
+    R_REF,
+    RANK,
+    ROW,
+    Command,
+    Gap,
+    access,
+    activate,
+    precharge,
+    ready_to_access,
+    ready_to_activate,
+    refresh,
 )
 from accelsim.jit import kernel
 
