@@ -63,7 +63,8 @@ class TestOperators:
         assert [tensor.bits for tensor in workload.inputs] == [16, 32]
 
     def test_every_operator_but_those_that_only_files_know_can_be_written(self) -> None:
-        assert {operator.kind for operator in parse(EVERY_TYPE).operators} == set(OPERATORS) - {"embedding"}
+        only_files = {"conv_transpose2d", "embedding", "recurrent", "reduction", "resample"}  # workloads/README.md
+        assert {operator.kind for operator in parse(EVERY_TYPE).operators} == set(OPERATORS) - only_files
 
     def test_work_follows(self) -> None:
         workload = parse(EVERY_TYPE)
