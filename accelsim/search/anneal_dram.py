@@ -74,7 +74,13 @@ def dram_state(problem: DramProblem, seed: int) -> DramState:
 
 @kernel
 def ordered(tensors: Tensors, i: int, j: int) -> bool:
-    """Whether ``i`` may stand before ``j`` as far as data and tile order say (RV2, RP1), whatever their gates."""
+    """Whether ``i`` may stand before ``j`` as far as data and tile order say (RV2, RP1), whatever their gates.
+
+    Stores keep the order of their tiles. RV2 asks that only of those that depend on one another; for the others it
+    costs nothing, since no tile waits for a later store.
+    """
+    if tensors.is_store[i] and tensors.is_store[j]:
+        return bool(tensors.tile[i] < tensors.tile[j])
     if tensors.before[i] >= 0 and tensors.operator[i] == tensors.operator[j]:
         # The same chain, and the other way round?
         if tensors.is_store[i] == tensors.is_store[j] and tensors.maker[i] == tensors.maker[j]:
