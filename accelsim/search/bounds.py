@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from accelsim.hardware.accelerator import Accelerator
-from accelsim.workload.graph import Workload
+from accelsim.workload.graph import TileRule, Workload
 from accelsim.workload.operator import ArrayWork, Operand, Operator
 from accelsim.workload.operators import Conv2d, Elementwise, Pool, Transpose
 
@@ -16,12 +16,14 @@ def least_latency_cycles(workload: Workload, accelerator: Accelerator) -> int:
     The larger of two sums: the work of every operator at the array's (or the vector unit's) full rate, and its
     weights, the external inputs that it reads and the network's outputs at the link's. Of a result that is read with
     a stride larger than the window, only the rows and columns that are read must be computed; where what is read is
-    not known exactly, nothing is counted.
+    not known exactly, nothing is counted. Under SoMa's tile rule only the readers in the fused group ask for anything,
+    whichever they are, so it is the least that any reader needs; else it is the most.
     """
-    needed = dict.fromkeys(workload.outputs, 1.0)
+    soma = workload.tile_rule is TileRule.SOMA
+    needed = {} if soma else dict.fromkeys(workload.outputs, 1.0)
     cycles = moved = 0.0
     for operator in reversed(workload.operators):
-        share = needed.get(operator.name, 0.0)
+        share = needed.get(operator.name, 1.0 if soma else 0.0)
         work = operator.whole_work(workload.batch)
         if isinstance(work, ArrayWork):
             cycles += share * work.macs / accelerator.macs_per_cycle
@@ -29,14 +31,16 @@ def least_latency_cycles(workload: Workload, accelerator: Accelerator) -> int:
             cycles += share * work.operations / float(accelerator.vector_ops_per_cycle)
         moved += operator.weight_bytes
         if operator.name in workload.outputs:
-            moved += operator.output.elements * operator.output.bits * workload.batch / 8
+            stored = share if soma else 1.0
+            moved += stored * operator.output.elements * operator.output.bits * workload.batch / 8
         loaded: dict[str, float] = {}  # an input that several operands read is loaded once
         for operand in operator.operands:
             read = share * _share_read(operator, operand)
             for source, extent in zip(operand.sources, operand.extents, strict=True):
                 if source.producer in workload.index:
                     seen = 0.0 if source.views else read
-                    needed[source.producer] = max(needed.get(source.producer, 0.0), seen)
+                    least, most = needed.get(source.producer, 1.0), needed.get(source.producer, 0.0)
+                    needed[source.producer] = min(least, seen) if soma else max(most, seen)
                 elif not source.views and len(operand.sources) == 1:
                     tensor = workload.inputs[workload.input_index[source.producer]]
                     elements = extent * prod(operand.shape[1:])
