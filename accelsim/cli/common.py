@@ -64,7 +64,17 @@ what_runs = options(
     overrides,
     click.option("--objective", default="energy^1*delay^1", show_default=True, help="What the search minimises."),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the search."),
+    click.option(
+        "--seeds",
+        type=click.IntRange(min=1, max=1 << 16),
+        default=1,
+        show_default=True,
+        help="Search with so many seeds, from --seed on, in processes; the best counts.",
+    ),
     click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds that the search may take."),
+    click.option(
+        "--checkpoint", type=click.Path(), help="File that keeps the search; if it is there, go on."
+    ),
     click.option("--allow-unsupported", is_flag=True, help="Count operators that are not understood as moved data."),
 )
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from accelsim.cli import common
-from accelsim.errors import InputError, MissingExtra, UnknownName
+from accelsim.cli.search import SearchOptions, search
+from accelsim.errors import InputError, MissingExtra
 from accelsim.files import write_whole
 
 if TYPE_CHECKING:
     from accelsim.hardware.accelerator import Accelerator
     from accelsim.program.tables import Program
     from accelsim.schedule.notation import Schedule
-    from accelsim.search.scheduler import SearchResult, Watch
     from accelsim.timeline.table import Timeline
     from accelsim.workload.graph import Workload
 
@@ -150,7 +146,9 @@ def find_schedule(
     overrides: tuple[str, ...] = (),
     objective: str = "energy^1*delay^1",
     seed: int = 0,
+    seeds: int = 1,
     time_limit: float | None = None,
+    checkpoint: str | None = None,
     allow_unsupported: bool = False,
 ) -> tuple[Workload, Accelerator, Schedule, dict[str, Any]]:
     """Loads workload and machine, and the schedule or a search for one; with the facts that provenance keeps."""
@@ -187,53 +185,12 @@ def find_schedule(
     if schedule_file is not None:
         return fitted, accelerator, read_schedule(schedule_file), facts
     began = time.perf_counter()
-    result = _search(fitted, accelerator, scheduler or "layerwise", (goal, seed), time_limit)
+    place = None if checkpoint is None else Path(checkpoint)
+    options = SearchOptions(scheduler or "layerwise", goal, seed, seeds, time_limit, place)
+    result = search(fitted, accelerator, options)
+    facts["seed"] = seed if result.seed is None else result.seed
     facts |= {"scheduler": result.scheduler, "search_seconds": time.perf_counter() - began}
     return fitted, accelerator, result.schedule, facts
-
-
-def _search(
-    workload: Workload, accelerator: Accelerator, name: str, options: tuple[Any, int], time_limit: float | None
-) -> SearchResult:
-    """Runs a scheduler by name; shows the best so far, and takes Ctrl-C as a wish for it."""
-    from accelsim.search import BEST, SCHEDULERS
-    from accelsim.search.scheduler import Watch
-    from accelsim.units import did_you_mean
-
-    if name == "best":  # where no operator may be cut there is little to search
-        name = "layerwise" if accelerator.dataflow.one_tile_per_operator else BEST
-    if name not in SCHEDULERS:
-        near = did_you_mean(name, SCHEDULERS)
-        raise UnknownName(f"no scheduler '{name}'{near}; there are best, {', '.join(SCHEDULERS)}")
-    with common.progress(f"scheduling with {name}") as status:
-
-        def show(stage: str, latency_cycles: int, energy_pj: float, gap_percent: float) -> None:
-            status.update(
-                f"scheduling with {name}: {stage}, best {latency_cycles:,} cycles, {energy_pj / 1e9:.3f} mJ, "
-                f"{gap_percent:.1f} % over its bound (Ctrl-C takes it)"
-            )
-
-        watch = Watch(time_limit, show)
-        with _interruptible(watch):
-            return SCHEDULERS[name].from_options(*options).search(workload, accelerator, watch)
-
-
-@contextmanager
-def _interruptible(watch: Watch) -> Iterator[None]:
-    """The first Ctrl-C asks the search to stop, the second one stops the program."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def first(number: int, frame: object) -> None:
-        watch.stop()
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.signal(signal.SIGINT, first)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def write_run(folder: Path, timeline: Timeline, schedule: Schedule | None) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 from accelsim.errors import BufferOverflow, InputError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.spatial_cores import SpatialCores
-from accelsim.search.anneal_fusion import FusionParameters, FusionState
-from accelsim.search.bounds import least_latency_cycles
+from accelsim.search.anneal_fusion import FusionParameters
+from accelsim.search.evaluate import Choice
 from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch
-from accelsim.search.session import Session
+from accelsim.search.session import Cost, Session
 from accelsim.search.start import coarse_numbers, fine_numbers, kernel_channel_numbers, separate
 from accelsim.workload.graph import Workload
 
@@ -53,7 +53,7 @@ class Cocco(Scheduler):
 
     def search(self, workload: Workload, accelerator: Accelerator, watch: Watch | None = None) -> SearchResult:
         """See :meth:`Scheduler.search`."""
-        session = Session(workload, accelerator, self.objective, watch)
+        session = Session(workload, accelerator, self.objective, watch, repr(self))
         start = separate(session, self._numbers(session), session.capacity_bytes)
         if start is None:
             raise BufferOverflow(
@@ -72,28 +72,19 @@ class Cocco(Scheduler):
             tiling_rule=int(self.tiling == "kernel_channel"),
         )
         seeds = np.random.SeedSequence([self.seed, 0]).generate_state(self.runs, dtype=np.uint64)
-        best: FusionState | None = None
+        best: tuple[Choice, Cost] | None = None
         for number, seed in enumerate(seeds.tolist()):
             if best is not None and session.watch.expired():
                 break
-            state = session.anneal_fusion(start, parameters, seed)
-            if best is None or state.cost[1] < best.cost[1]:
-                best = state
-                found = session.price(state.best, session.capacity_bytes)
-                assert found is not None
-                bound = max(found.tile_cycles, found.transfer_cycles)
-                session.watch.best(f"run {number + 1}", found.latency_cycles, found.energy_pj, bound)
-        assert best is not None and found is not None
-        return SearchResult(
-            session.schedule(best.best),
-            self.name,
-            self.seed,
-            found.latency_cycles,
-            found.energy_pj,
-            bound,
-            least_latency_cycles(workload, accelerator),
-            dict(session.counts),
-        )
+            choice = session.anneal_fusion(start, parameters, seed).best
+            found = session.price(choice, session.capacity_bytes)
+            assert found is not None
+            cost = Cost.of(found)
+            if best is None or session.cost(cost) < session.cost(best[1]):
+                best = choice, cost
+                session.watch.best(f"run {number + 1}", *cost)
+        assert best is not None
+        return session.result(self.name, self.seed, session.schedule(best[0]), best[1])
 
     def _numbers(self, session: Session) -> list[int]:
         if self.tiling == "kernel_channel":

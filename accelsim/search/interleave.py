@@ -11,13 +11,12 @@ import numpy as np
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.schedule.notation import Schedule
 from accelsim.search.anneal_fusion import FusionParameters
-from accelsim.search.bounds import least_latency_cycles
 from accelsim.search.dram_state import schedule_of
 from accelsim.search.evaluate import Choice
 from accelsim.search.layerwise import Layerwise
 from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch
-from accelsim.search.session import Session
+from accelsim.search.session import Cost, Session
 from accelsim.search.start import coarse_numbers, separate
 from accelsim.workload.graph import Workload
 
@@ -27,18 +26,6 @@ MANY_TILES = 1000
 
 HORIZONS = (1, 1 << 40)
 """Loads come before stores if they are needed at the next position; or always. The better of both counts."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """A schedule with its cost."""
-
-    schedule: Schedule
-    cost: float
-    latency_cycles: int
-    energy_pj: float
-    bound_cycles: int
-    """Of this order, these cuts and tiling numbers."""
 
 
 @dataclass(frozen=True)
@@ -75,28 +62,20 @@ class Interleave(Scheduler):
 
     def search(self, workload: Workload, accelerator: Accelerator, watch: Watch | None = None) -> SearchResult:
         """See :meth:`Scheduler.search`."""
-        session = Session(workload, accelerator, self.objective, watch)
+        session = Session(workload, accelerator, self.objective, watch, repr(self))
         found = self._runs(session)
-        best: Found | None = None
+        if not found:  # nothing fits without the means of the layer-wise scheduler
+            return Layerwise().search(workload, accelerator, watch)
+        best: tuple[Schedule, Cost] | None = None
         for number, (_, choice) in enumerate(found[: self.polished]):
             if best is not None and session.watch.expired():
                 break
             polished = self._polish(session, choice, number)
-            if best is None or polished.cost < best.cost:
+            if best is None or session.cost(polished[1]) < session.cost(best[1]):
                 best = polished
-                session.watch.best("polish", best.latency_cycles, best.energy_pj, best.bound_cycles)
-        if best is None:  # nothing fits without the means of the layer-wise scheduler
-            return Layerwise().search(workload, accelerator, watch)
-        return SearchResult(
-            best.schedule,
-            self.name,
-            self.seed,
-            best.latency_cycles,
-            best.energy_pj,
-            best.bound_cycles,
-            least_latency_cycles(workload, accelerator),
-            dict(session.counts),
-        )
+                session.watch.best("polish", *best[1])
+        assert best is not None
+        return session.result(self.name, self.seed, *best)
 
     def _runs(self, session: Session) -> list[tuple[float, Choice]]:
         """The best choice of every run, the cheapest first, without repeats."""
@@ -126,8 +105,7 @@ class Interleave(Scheduler):
                 cheapest = cost
                 result = session.price(state.best, session.capacity_bytes, HORIZONS)
                 assert result is not None
-                bound = max(result.tile_cycles, result.transfer_cycles)
-                session.watch.best(f"run {number + 1}", result.latency_cycles, result.energy_pj, bound)
+                session.watch.best(f"run {number + 1}", *Cost.of(result))
         return sorted(found.values(), key=lambda pair: pair[0])
 
     def _starts(self, session: Session) -> list[Choice]:
@@ -142,13 +120,17 @@ class Interleave(Scheduler):
             starts.insert(1, apart)
         return starts
 
-    def _polish(self, session: Session, choice: Choice, number: int) -> Found:
-        """Anneals DRAM tensor order and living durations, from those of list scheduling."""
-        problem = session.dram_problem(session.list_schedule(choice, HORIZONS))
+    def _polish(self, session: Session, choice: Choice, number: int) -> tuple[Schedule, Cost]:
+        """Anneals DRAM tensor order and living durations, from those of list scheduling; only these if time is over."""
+        schedule = session.list_schedule(choice, HORIZONS)
+        if session.watch.expired():
+            found = session.price(choice, session.capacity_bytes, HORIZONS)
+            assert found is not None
+            return schedule, Cost.of(found)
+        problem = session.dram_problem(schedule)
         rounds = min(round(self.dram_rounds * len(problem.rows)), MOST_DRAM_ROUNDS)
         seed = np.random.SeedSequence([self.seed, 2, number]).generate_state(1, dtype=np.uint64)
         state = session.anneal_dram(problem, rounds, int(seed[0]))
         latency = int(state.latency[1])
         energy = problem.energy_pj + session.machine.static_pj_per_cycle * latency
-        cost = self.objective.cost(energy, latency)
-        return Found(schedule_of(problem, state.best), cost, latency, energy, problem.lower_bound_cycles)
+        return schedule_of(problem, state.best), Cost(latency, energy, problem.lower_bound_cycles)

@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar
 
 from accelsim.hardware.accelerator import Accelerator
@@ -44,8 +45,14 @@ class Watch:
     time_limit_seconds: float | None = None
     show: Callable[[str, int, float, float], None] | None = None
     """Called with the stage, the best latency and energy so far, and the gap to the schedule's bound in percent."""
+    checkpoint: Path | None = None
+    """A file that says where the search stands. If it is there, the search goes on from it."""
+    asked: Callable[[], bool] | None = None
+    """Called often: whether somebody else, another process say, wants the search to stop."""
     began: float = field(default_factory=time.monotonic)
     stopped: bool = False
+    was_expired: bool = False
+    """Whether the search was ever told that its time, or a share of it, is over."""
 
     def restart(self) -> None:
         """Lets the time begin now: kernels are compiled, which is no part of a search."""
@@ -57,9 +64,13 @@ class Watch:
 
     def expired(self, share: float = 1.0) -> bool:
         """Whether the search is to stop, or ``share`` of its time is over."""
-        if self.stopped or self.time_limit_seconds is None:
-            return self.stopped
-        return time.monotonic() - self.began >= share * self.time_limit_seconds
+        if self.asked is not None and self.asked():
+            self.stopped = True
+        over = self.stopped
+        if self.time_limit_seconds is not None and not over:
+            over = time.monotonic() - self.began >= share * self.time_limit_seconds
+        self.was_expired = self.was_expired or over
+        return over
 
     def best(self, stage: str, latency_cycles: int, energy_pj: float, bound_cycles: int) -> None:
         """Reports the best so far."""

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
+from accelsim import jit
+from accelsim.engine import simulate
 from accelsim.errors import BufferOverflow, MappingError, TilingNumberError
 from accelsim.hardware.accelerator import Accelerator
-from accelsim.program.lower import work_costs
+from accelsim.program.lower import lower, work_costs
 from accelsim.schedule.notation import DramTensor, Schedule, TensorKind
 from accelsim.schedule.tiling import group_tiler
 from accelsim.search.anneal_dram import DramParameters, DramState, anneal_dram, dram_state
 from accelsim.search.anneal_fusion import FusionParameters, FusionState, anneal_fusion, fusion_state
+from accelsim.search.bounds import least_latency_cycles
+from accelsim.search.checkpoint import Checkpoint
 from accelsim.search.dram_state import DramProblem, dram_problem
 from accelsim.search.evaluate import Choice, Result, empty_walk, machine_of
 from accelsim.search.list_schedule import empty_lists
@@ -33,13 +39,27 @@ from accelsim.search.plans import (
     empty_store,
 )
 from accelsim.search.pricing import price
-from accelsim.search.scheduler import Watch
+from accelsim.search.scheduler import SearchResult, Watch
 from accelsim.search.tile_costs import TileCosts
 from accelsim.search.warm import compile_kernels
 from accelsim.workload.graph import Workload
 
 LARGEST_STORE_ROWS = 1 << 23
 """A store that would grow beyond this is emptied instead."""
+
+
+class Cost(NamedTuple):
+    """What a schedule costs."""
+
+    latency_cycles: int
+    energy_pj: float
+    bound_cycles: int
+    """Of its order, cuts and tiling numbers."""
+
+    @staticmethod
+    def of(found: Result) -> Cost:
+        """What a kernel found."""
+        return Cost(found.latency_cycles, found.energy_pj, max(found.tile_cycles, found.transfer_cycles))
 
 
 class Pace:
@@ -49,7 +69,7 @@ class Pace:
     def __init__(self, counters: IntColumn, rounds: int) -> None:
         self.counters = counters
         self.rounds = rounds
-        self.step = 64
+        self.step = 1
         self.began = time.monotonic()
 
     def next(self) -> bool:
@@ -70,9 +90,11 @@ class Session:
         accelerator: Accelerator,
         objective: Objective,
         watch: Watch | None,
+        name: str = "",
         *,
         warm: bool = True,
     ) -> None:
+        """``name`` says which search this is, with all its parameters: a checkpoint of another is not taken up."""
         self.workload = workload
         self.accelerator = accelerator
         self.objective = objective
@@ -85,6 +107,10 @@ class Session:
         self._store_rows = 1 << 18
         self._positions = 1 << 12
         self._make_room()
+        self.checkpoint: Checkpoint | None = None
+        if self.watch.checkpoint is not None:
+            key = f"{name} of {workload.digest} on {accelerator.digest}, kernels {jit.kernel_hash()}"
+            self.checkpoint = Checkpoint(self.watch.checkpoint, key)
         if warm:
             compile_kernels(accelerator)
             self.watch.restart()
@@ -151,7 +177,7 @@ class Session:
                 return found if status == LEGAL else None
             self.provide(status)
 
-    def cost(self, found: Result) -> float:
+    def cost(self, found: Result | Cost) -> float:
         """The objective of a result."""
         return self.objective.cost(found.energy_pj, found.latency_cycles)
 
@@ -162,10 +188,12 @@ class Session:
         if found is None:
             raise BufferOverflow(f"the start does not fit into {parameters.budget_bytes} bytes")
         state = fusion_state(choice, self.cost(found), seed)
-        pace = Pace(state.counters, parameters.rounds)
-        while pace.next() and not self.watch.expired(share):
+
+        def go_on() -> None:
             stores = (self.shapes, self.store, self.costs.table, self.lists)
             self.provide(anneal_fusion(self.network, self.machine, parameters, state, self.walk, stores))
+
+        self._anneal(state, parameters.rounds, share, go_on)
         self.counts["fusion"] += int(state.counters[1])
         return state
 
@@ -173,11 +201,32 @@ class Session:
         """Runs the second stage from the problem's own order, until its rounds or ``share`` of the time is over."""
         state = dram_state(problem, seed)
         parameters = self.dram_parameters(problem, rounds)
-        pace = Pace(state.counters, rounds)
-        while pace.next() and state.latency[1] > problem.lower_bound_cycles and not self.watch.expired(share):
-            anneal_dram(problem.tensors, parameters, state)
+
+        def go_on() -> None:
+            if state.latency[1] > problem.lower_bound_cycles:
+                anneal_dram(problem.tensors, parameters, state)
+            else:
+                state.counters[0] = rounds  # nothing is left to do
+
+        self._anneal(state, rounds, share, go_on)
         self.counts["dram"] += int(state.counters[1])
         return state
+
+    def _anneal(self, state: FusionState | DramState, rounds: int, share: float, go_on: Callable[[], None]) -> None:
+        """Lets an annealing go on until its rounds or ``share`` of the time is over, and keeps its checkpoint.
+
+        What is annealed after the time was over is no part of an uninterrupted search, and is not kept.
+        """
+        checkpoint = None if self.watch.was_expired else self.checkpoint
+        if checkpoint is not None:
+            checkpoint.restore(state)
+        pace = Pace(state.counters, rounds)
+        while pace.next() and not self.watch.expired(share):
+            go_on()
+            if checkpoint is not None:
+                checkpoint.save()
+        if checkpoint is not None:
+            checkpoint.save(force=True)
 
     def dram_parameters(self, problem: DramProblem, rounds: int) -> DramParameters:
         """The second stage's parameters for a problem."""
@@ -189,6 +238,16 @@ class Session:
             self.objective.energy_exponent,
             self.objective.delay_exponent,
         )
+
+    def result(self, scheduler: str, seed: int, schedule: Schedule, found: Cost) -> SearchResult:
+        """What the search returns. On a link with several queues, whose turns no search looks at, it is simulated."""
+        latency, energy = found.latency_cycles, found.energy_pj
+        if self.accelerator.dram.arbitration != "in_order":
+            program = lower(self.workload, self.accelerator, schedule)
+            latency = simulate(program).latency_cycles
+            energy = float(program.energy_pj.sum()) + program.static_pj_per_cycle * latency
+        least = least_latency_cycles(self.workload, self.accelerator)
+        return SearchResult(schedule, scheduler, seed, latency, energy, found.bound_cycles, least, dict(self.counts))
 
     def dram_problem(self, schedule: Schedule) -> DramProblem:
         """The second stage's problem for a schedule."""

@@ -11,11 +11,10 @@ from accelsim.errors import BufferOverflow, InputError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.schedule.notation import Schedule
 from accelsim.search.anneal_fusion import FusionParameters
-from accelsim.search.bounds import least_latency_cycles
 from accelsim.search.dram_state import schedule_of
 from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch
-from accelsim.search.session import Session
+from accelsim.search.session import Cost, Session
 from accelsim.search.start import coarse_numbers, separate
 from accelsim.workload.graph import Workload
 
@@ -25,12 +24,10 @@ MOST_DRAM_ROUNDS_LATER = 5_000_000
 
 @dataclass(frozen=True)
 class Found:
-    """A schedule with its cost."""
+    """What a pass of the allocator found."""
 
     schedule: Schedule
-    latency_cycles: int
-    energy_pj: float
-    bound_cycles: int
+    cost: Cost
     peak_bytes: int
     """Of its first stage, under double buffering."""
 
@@ -63,7 +60,7 @@ class SoMa(Scheduler):
 
     def search(self, workload: Workload, accelerator: Accelerator, watch: Watch | None = None) -> SearchResult:
         """See :meth:`Scheduler.search`."""
-        session = Session(workload, accelerator, self.objective, watch)
+        session = Session(workload, accelerator, self.objective, watch, repr(self))
         best = self._pass(session, session.capacity_bytes, 0)
         if best is None:
             raise BufferOverflow(
@@ -77,22 +74,13 @@ class SoMa(Scheduler):
             best = self._artifact(session, best)
         else:
             raise InputError(f"no buffer allocator '{self.allocator}'; there are paper and artifact")
-        return SearchResult(
-            best.schedule,
-            self.name,
-            self.seed,
-            best.latency_cycles,
-            best.energy_pj,
-            best.bound_cycles,
-            least_latency_cycles(workload, accelerator),
-            dict(session.counts),
-        )
+        return session.result(self.name, self.seed, best.schedule, best.cost)
 
     def _paper(self, session: Session, best: Found) -> Found:
         peak, failures, number = best.peak_bytes, 0, 1
         while failures < 2 and number < 10 and not session.watch.expired():
             found = self._pass(session, peak - peak * number // 10, number)
-            better = found is not None and self._cost(found) < self._cost(best)
+            better = found is not None and session.cost(found.cost) < session.cost(best.cost)
             failures = 0 if better else failures + 1
             best = found if found is not None and better else best
             number += 1
@@ -104,12 +92,9 @@ class SoMa(Scheduler):
             if session.watch.expired():
                 break
             found = self._pass(session, int(peak * 0.9**number), number + 1)
-            if found is not None and found.latency_cycles < best.latency_cycles:
+            if found is not None and found.cost.latency_cycles < best.cost.latency_cycles:
                 best = found
         return best
-
-    def _cost(self, found: Found) -> float:
-        return self.objective.cost(found.energy_pj, found.latency_cycles)
 
     def _pass(self, session: Session, budget_bytes: int, number: int) -> Found | None:
         """Both stages, the first one within a budget; None if the start does not fit into it."""
@@ -133,5 +118,6 @@ class SoMa(Scheduler):
         second = session.anneal_dram(problem, rounds, int(seeds[1]))
         latency = int(second.latency[1])
         energy = problem.energy_pj + session.machine.static_pj_per_cycle * latency
-        session.watch.best(f"pass {number + 1}", latency, energy, problem.lower_bound_cycles)
-        return Found(schedule_of(problem, second.best), latency, energy, problem.lower_bound_cycles, found.peak_bytes)
+        cost = Cost(latency, energy, problem.lower_bound_cycles)
+        session.watch.best(f"pass {number + 1}", *cost)
+        return Found(schedule_of(problem, second.best), cost, found.peak_bytes)
