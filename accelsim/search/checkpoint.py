@@ -14,7 +14,7 @@ import numpy.typing as npt
 from accelsim.errors import FormatError, InputError
 from accelsim.files import write_whole
 
-SECONDS_BETWEEN = 10.0
+SECONDS_BETWEEN = 5.0
 
 Array = npt.NDArray[Any]
 
@@ -70,7 +70,7 @@ class Checkpoint:
 
     def _read(self) -> list[list[Array]]:
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            with np.load(io.BytesIO(self.path.read_bytes()), allow_pickle=False) as file:
                 names = set(file.files) - {"key"}
                 key = str(file["key"])
                 steps: list[list[Array]] = []
