@@ -72,9 +72,7 @@ what_runs = options(
         help="Search with so many seeds, from --seed on, in processes; the best counts.",
     ),
     click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds that the search may take."),
-    click.option(
-        "--checkpoint", type=click.Path(), help="File that keeps the search; if it is there, go on."
-    ),
+    click.option("--checkpoint", type=click.Path(), help="File that keeps the search; if it is there, go on."),
     click.option("--allow-unsupported", is_flag=True, help="Count operators that are not understood as moved data."),
 )
 
