@@ -2,8 +2,9 @@
 
 A kernel is a small pure function: it takes NamedTuples of one-dimensional ``int64`` columns and writes into arrays that
 it was handed. Compiled code is kept on disk. Numba alone would reuse it when a *called* function, or a constant, has
-changed in another file, and then give wrong answers; so the folder is named by a hash of every source that compiled
-code is made of. A changed kernel finds an empty folder, an unchanged one is loaded in a fraction of a second.
+changed in another file, and then give wrong answers; so each module's folder is named by a hash of every source that
+its compiled code is made of. A changed kernel finds an empty folder, an unchanged one is loaded in a fraction of a
+second, and an edit compiles only what depends on it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -27,45 +29,66 @@ jit: Any = numba.njit  # its declared type lacks _nrt
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def kernel_sources(package: Path = PACKAGE) -> list[Path]:
-    """The files that compiled code is made of: those that import this module, and what these import from the package.
+@cache
+def _package_imports(package: Path) -> dict[Path, frozenset[Path]]:
+    """The files of a package, and of each the package's files that it imports."""
+    imports = {}
+    for path in package.rglob("*.py"):
+        found = IMPORTS.findall(path.read_text(encoding="utf-8"))
+        modules = (package.joinpath(*(first or second).split(".")[1:]).with_suffix(".py") for first, second in found)
+        imports[path] = frozenset(modules)
+    return imports
 
-    The second kind holds constants and table types that a kernel compiles in.
+
+def kernel_modules(package: Path = PACKAGE) -> list[Path]:
+    """The files that hold kernels: those that import this module."""
+    return sorted(path for path, imported in _package_imports(package).items() if package / "jit.py" in imported)
+
+
+def kernel_sources(modules: Iterable[Path], package: Path = PACKAGE) -> list[Path]:
+    """The files that the compiled code of these modules is made of.
+
+    They are the modules, the kernel modules that they import, directly or through others, and what all of these import
+    from the package: it holds the constants and table types that a kernel compiles in.
     """
-    texts = {path: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
-    imported = {path: {first or second for first, second in IMPORTS.findall(text)} for path, text in texts.items()}
-    kernels = [path for path in texts if "accelsim.jit" in imported[path]]
-    modules = {module for path in kernels for module in imported[path]}
-    named = {
-        path for path in texts if ".".join(("accelsim", *path.relative_to(package).with_suffix("").parts)) in modules
-    }
-    return sorted({*kernels, *named})
+    imports = _package_imports(package)
+    kernels = set(kernel_modules(package))
+    sources: set[Path] = set()
+    waiting = list(modules)
+    while waiting:
+        path = waiting.pop()
+        if path not in sources and path in imports:
+            sources.add(path)
+            waiting += imports[path] if path in kernels else ()
+    return sorted(sources)
 
 
-def kernel_hash(package: Path = PACKAGE) -> str:
-    """Names everything that decides what compiled code does: the sources, numba's version, bounds checking."""
+def kernel_hash(modules: Iterable[Path] | None = None, package: Path = PACKAGE) -> str:
+    """Names all that decides what the compiled code of these modules (all, unless given) does.
+
+    That is the sources, numba's version, and bounds checking.
+    """
     digest = hashlib.sha256(f"{numba.__version__} {numba_settings.BOUNDSCHECK}".encode())
-    for path in kernel_sources(package):
+    for path in kernel_sources(kernel_modules(package) if modules is None else modules, package):
         digest.update(f"\n{path.relative_to(package)}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def cache_folder() -> Path | None:
-    """The folder for compiled code, made if it is missing; None where nothing can be written.
+@cache
+def cache_folder(module: Path) -> Path | None:
+    """The folder for a module's compiled code, made if it is missing; None where nothing can be written.
 
     It lies in ``NUMBA_CACHE_DIR`` if that is set, else in ``XDG_CACHE_HOME`` or ``~/.cache``.
     """
     root = numba_settings.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
-        folder = Path(root).expanduser() / "accelsim" / f"kernels-{kernel_hash()}"
+        name = kernel_hash([module] if PACKAGE in module.parents else None)
+        folder = Path(root).expanduser() / "accelsim" / f"{module.stem}-{name}"
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except (OSError, RuntimeError):  # RuntimeError: there is no home directory
         return None
-
-
-CACHE_FOLDER = cache_folder()
 
 
 def kernel(function: Function) -> Function:
@@ -74,12 +97,13 @@ def kernel(function: Function) -> Function:
     A kernel makes no arrays (numba refuses to compile one that does): to count references to them would take half the
     time. The interpreter's lock is released while it runs. Under ``NUMBA_DISABLE_JIT=1`` it stays plain Python.
     """
+    folder = cache_folder(Path(function.__code__.co_filename))
     before = numba_settings.CACHE_DIR
-    numba_settings.CACHE_DIR = str(CACHE_FOLDER or "")  # read while decorating; other users of numba keep their own
+    numba_settings.CACHE_DIR = str(folder or "")  # read while decorating; other users of numba keep their own
     try:
-        compiled: Any = jit(
-            cache=CACHE_FOLDER is not None, nogil=True, error_model="numpy", forceinline=True, _nrt=False
-        )(function)
+        compiled: Any = jit(cache=folder is not None, nogil=True, error_model="numpy", forceinline=True, _nrt=False)(
+            function
+        )
     finally:
         numba_settings.CACHE_DIR = before
     return cast(Function, compiled)

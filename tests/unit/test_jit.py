@@ -10,7 +10,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from accelsim.jit import PACKAGE, kernel, kernel_hash, kernel_sources
+from accelsim.jit import PACKAGE, kernel, kernel_hash, kernel_modules, kernel_sources
 
 pytestmark = pytest.mark.kernel
 
@@ -20,7 +20,7 @@ from accelsim.engine.heap import push
 import numpy as np
 heap = np.zeros((2, 2), dtype=np.int64)
 push(heap, 0, 7, 3)
-print(heap[0].tolist(), jit.CACHE_FOLDER, type(push).__name__)
+print(heap[0].tolist(), jit.cache_folder(jit.PACKAGE / "engine" / "heap.py"), type(push).__name__)
 """
 
 
@@ -49,7 +49,7 @@ def test_sources_are_the_kernels_and_what_they_import(tmp_path: Path) -> None:
         constants="LIMIT = 1\n",
         other="import accelsim.constants\n",
     )
-    assert [path.name for path in kernel_sources(tmp_path)] == ["constants.py", "loop.py"]
+    assert [path.name for path in kernel_sources(kernel_modules(tmp_path), tmp_path)] == ["constants.py", "loop.py"]
 
 
 def test_the_hash_follows_kernels_and_their_constants_and_nothing_else(tmp_path: Path) -> None:
@@ -58,18 +58,36 @@ def test_the_hash_follows_kernels_and_their_constants_and_nothing_else(tmp_path:
         loop="from accelsim.jit import kernel\nfrom accelsim.constants import LIMIT\n",
         constants="LIMIT = 1\n",
     )
-    before = kernel_hash(tmp_path)
+    before = kernel_hash(package=tmp_path)
     write(tmp_path, other="unrelated = 1\n")
-    assert kernel_hash(tmp_path) == before
+    assert kernel_hash(package=tmp_path) == before
     write(tmp_path, constants="LIMIT = 2\n")
-    changed = kernel_hash(tmp_path)
+    changed = kernel_hash(package=tmp_path)
     assert changed != before
     write(tmp_path, constants="LIMIT = 1\n", loop="from accelsim.jit import kernel\n# edited\n")
-    assert kernel_hash(tmp_path) not in (before, changed)
+    assert kernel_hash(package=tmp_path) not in (before, changed)
+
+
+def test_a_module_is_named_by_what_it_calls_and_not_by_what_calls_it(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        inner="from accelsim.jit import kernel\nfrom accelsim.constants import LIMIT\n",
+        outer="from accelsim.jit import kernel\nfrom accelsim.inner import add\n",
+        alone="from accelsim.jit import kernel\n",
+        constants="from accelsim.errors import InputError\nLIMIT = 1\n",
+        errors="",
+    )
+
+    def sources(name: str) -> list[str]:
+        return [path.stem for path in kernel_sources([tmp_path / f"{name}.py"], tmp_path)]
+
+    assert sources("outer") == ["constants", "inner", "outer"]
+    assert sources("inner") == ["constants", "inner"]
+    assert sources("alone") == ["alone"]
 
 
 def test_the_engine_is_among_the_sources() -> None:
-    names = {path.relative_to(PACKAGE).as_posix() for path in kernel_sources()}
+    names = {path.relative_to(PACKAGE).as_posix() for path in kernel_sources(kernel_modules())}
     assert {"engine/loop.py", "engine/heap.py", "engine/compiled.py", "program/tables.py", "timeline/table.py"} <= names
 
 
