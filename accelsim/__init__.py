@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from accelsim.hardware.memory.dram import DramMemory as DramMemory
     from accelsim.hardware.memory.memory import MemoryRequests as MemoryRequests
     from accelsim.hardware.memory.memory import MemoryRun as MemoryRun
+    from accelsim.job import Job as Job
     from accelsim.library import load_accelerator as load_accelerator
     from accelsim.library import load_memory as load_memory
     from accelsim.library import load_workload as load_workload
@@ -42,7 +43,13 @@ if TYPE_CHECKING:
     from accelsim.program.tables import Program as Program
     from accelsim.schedule.notation import DramTensor as DramTensor
     from accelsim.schedule.notation import Schedule as Schedule
+    from accelsim.search import Cocco as Cocco
+    from accelsim.search import Interleave as Interleave
     from accelsim.search import Layerwise as Layerwise
+    from accelsim.search import Objective as Objective
+    from accelsim.search import SearchResult as SearchResult
+    from accelsim.search import SoMa as SoMa
+    from accelsim.search import Watch as Watch
     from accelsim.timeline.table import Timeline as Timeline
     from accelsim.workload.graph import Workload as Workload
     from accelsim.workload.operator import Operand as Operand
@@ -54,20 +61,27 @@ _HOMES = {
     "Accelerator": "hardware.accelerator",
     "AccelsimError": "errors",
     "Advice": "analysis.advise",
+    "Cocco": "search",
     "Comparison": "analysis.compare_report",
     "DramMemory": "hardware.memory.dram",
     "DramTensor": "schedule.notation",
+    "Interleave": "search",
+    "Job": "job",
     "Layerwise": "search",
     "MemoryRequests": "hardware.memory.memory",
     "MemoryRun": "hardware.memory.memory",
+    "Objective": "search",
     "Operand": "workload.operator",
     "Operator": "workload.operator",
     "Program": "program.tables",
     "Roofline": "plot.roofline",
     "Schedule": "schedule.notation",
+    "SearchResult": "search",
+    "SoMa": "search",
     "Source": "workload.operator",
     "Tensor": "workload.tensor",
     "Timeline": "timeline.table",
+    "Watch": "search",
     "Workload": "workload.graph",
     "active_elements": "hardware.dataflow.systolic_cycles",
     "advise": "analysis.advise",
