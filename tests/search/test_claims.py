@@ -14,9 +14,9 @@ from accelsim.program.lower import lower
 from accelsim.schedule.living import live_tensors
 from accelsim.schedule.rules import check_buffer, check_dram, check_layer_fusion
 from accelsim.schedule.tiling import tile
-from accelsim.search import Interleave, Objective, Scheduler, SearchResult, SoMa
+from accelsim.search import Cocco, Interleave, Objective, Scheduler, SearchResult, SoMa
 from accelsim.workload.graph import Workload
-from tests.strategies.machines import machine, machines, strides_within_windows
+from tests.strategies.machines import machine, machines
 from tests.strategies.networks import networks, three_layers
 
 pytestmark = pytest.mark.kernel
@@ -30,6 +30,9 @@ def quick(objective: Objective, seed: int) -> list[Scheduler]:
         SoMa(objective, seed, fusion_rounds=10, dram_rounds=20),
         SoMa(objective, seed, "paper", fusion_rounds=5, dram_rounds=10),
         Interleave(objective, seed, runs=2, fusion_rounds=10, dram_rounds=20),
+        Cocco(objective, seed, rounds=10),
+        Cocco(objective, seed, "fine", rounds=10),
+        Cocco(objective, seed, "coarse", rounds=10),
     ]
 
 
@@ -51,13 +54,13 @@ def check_claim(workload: Workload, accelerator: Accelerator, result: SearchResu
 
 
 @given(
-    networks().filter(strides_within_windows),
-    machines(),
+    networks(),
+    machines() | machines("round_robin"),
     st.sampled_from(OBJECTIVES),
     st.integers(0, 99),
-    st.integers(0, 2),
+    st.integers(0, 5),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_claims_hold(workload: Workload, accelerator: Accelerator, objective: Objective, seed: int, which: int) -> None:
     scheduler = quick(objective, seed)[which]
     try:
