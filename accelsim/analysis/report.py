@@ -26,6 +26,7 @@ CAUSE_WORDS = {
     "wait_store": "waiting for a store",
     "wait_buffer": "waiting for buffer space",
     "wait_tile": "waiting for a tile on another core",
+    "wait_communication": "waiting for other accelerators",
     "wait_resource": "waiting for a core that serves another queue",
     "wait_other": "waiting, the trace does not say for what",
     "drain": "after the last tile",

@@ -34,7 +34,7 @@ from accelsim.jit import kernel
 from accelsim.program.tables import MAXIMUM_TOTAL, IntColumn, Program
 from accelsim.timeline.table import Cause, EventTable
 
-CAUSE_OF_KIND = np.array((Cause.TILE, Cause.LOAD, Cause.STORE), dtype=np.int64)
+CAUSE_OF_KIND = np.array((Cause.TILE, Cause.LOAD, Cause.STORE, Cause.SEND), dtype=np.int64)
 """By :class:`accelsim.program.tables.ActivityKind`."""
 
 

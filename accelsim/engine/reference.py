@@ -21,7 +21,7 @@ from accelsim.program.tables import ActivityKind, Program
 from accelsim.timeline.table import Cause, EventTable
 
 AFTER_ALL_ENDS = EventPriority(2)  # SimPy's own events have 0 and 1
-CAUSE_OF_KIND = {ActivityKind.TILE: Cause.TILE, ActivityKind.LOAD: Cause.LOAD, ActivityKind.STORE: Cause.STORE}
+CAUSE_OF_KIND = {kind: Cause[kind.name] for kind in ActivityKind}
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from accelsim.errors import UnsupportedOperator
 from accelsim.hardware.buffer import Buffer
 from accelsim.hardware.dataflow.dataflow import Dataflow, TileColumns, TileCosts
-from accelsim.hardware.link import Link
+from accelsim.hardware.link import Link, Network
 from accelsim.hardware.vector_unit import VectorUnit
 
 
@@ -35,6 +35,8 @@ class Accelerator:
     """SHA-256 over all numbers and the name, after overrides: equal digests are equal machines."""
     source: str = field(repr=False, compare=False)
     """The template's text, with the overrides written into it: reading it gives this accelerator."""
+    link: Network | None = None
+    """To other accelerators of the same kind; None for a machine that stands alone."""
     notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
     """What its user should know: what a file could not say, and what of it was left out."""
 

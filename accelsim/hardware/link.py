@@ -1,4 +1,4 @@
-"""Links: the path to off-chip memory, with bandwidth, latency and an arbitration rule."""
+"""Links: the path to off-chip memory, and the one to other accelerators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from accelsim.hardware.fields import Bytes, Cycles, EnergyPerByte, Fields, Rate
+from accelsim.hardware.fields import Bytes, Count, Cycles, EnergyPerByte, Fields, Rate
 
 
 def _known_fidelity(value: object) -> object:
@@ -38,6 +38,40 @@ class DramFields(Fields):
             read_pj_per_byte=float(self.read_energy),
             write_pj_per_byte=float(self.write_energy),
         )
+
+
+class NetworkFields(Fields):
+    """The links between accelerators as a template describes them."""
+
+    devices: Count
+    bandwidth: Rate
+    latency: Cycles = 0
+    topology: Literal["ring", "switch"] = "ring"
+    energy: EnergyPerByte = Fraction(0)
+
+    def network(self) -> Network:
+        """The network that these fields describe."""
+        return Network(self.devices, self.bandwidth, self.latency, self.topology, float(self.energy))
+
+
+@dataclass(frozen=True)
+class Network:
+    """Accelerators like this one, and the links between them; each sends and receives at the same time."""
+
+    devices: int
+    bytes_per_cycle: Fraction
+    """Of one device's outgoing link."""
+    latency_cycles: int
+    """Cycles from a message's last byte on the link to its arrival, for each hop."""
+    topology: Literal["ring", "switch"]
+    """``ring``: device i sends to i + 1 only, others pass messages on. ``switch``: everybody is one hop away."""
+    pj_per_byte: float
+    """Of each hop."""
+
+    def hops(self, source: int, destination: int) -> int:
+        """Links that a message crosses."""
+        distance = (destination - source) % self.devices
+        return min(distance, 1) if self.topology == "switch" else distance
 
 
 @dataclass(frozen=True)

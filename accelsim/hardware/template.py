@@ -21,7 +21,7 @@ from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.buffer import make_buffers
 from accelsim.hardware.dataflow import DATAFLOWS
 from accelsim.hardware.fields import FieldMistake, Fields, Frequency, Name, Power
-from accelsim.hardware.link import DramFields
+from accelsim.hardware.link import DramFields, NetworkFields
 from accelsim.hardware.vector_unit import VectorUnit, VectorUnitFields
 from accelsim.units import did_you_mean, parse_frequency
 from accelsim.yaml_source import read_text
@@ -41,6 +41,7 @@ class Template(Fields):
     buffers: Any
     dram: DramFields
     static_power: Power = Fraction(0)
+    link: NetworkFields | None = None
 
 
 def load_template(path: str | Path, overrides: Sequence[str] = ()) -> Accelerator:
@@ -87,6 +88,8 @@ def _accelerator(template: Template, source: str) -> Accelerator:
     dataflow = DATAFLOWS[template.pe_array.dataflow]
     buffers = make_buffers(dict(template.buffers))
     numbers = template.model_dump(mode="json", exclude={"description"})
+    if template.link is None:
+        del numbers["link"]
     return Accelerator(
         name=template.name,
         description=template.description,
@@ -98,6 +101,7 @@ def _accelerator(template: Template, source: str) -> Accelerator:
         static_pj_per_cycle=float(template.static_power / template.clock * 10**12),
         digest=hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest(),
         source=source,
+        link=template.link.network() if template.link else None,
     )
 
 

@@ -28,6 +28,7 @@ KIND_COLORS = {
     "load of weights": ORANGE,
     "load of inputs": SKY,
     "store": PURPLE,
+    "send": VERMILION,
 }
 CAUSE_COLORS = {
     "compute": BLUE,
@@ -35,6 +36,7 @@ CAUSE_COLORS = {
     "wait_store": "#882255",
     "wait_buffer": YELLOW,
     "wait_tile": "#332288",
+    "wait_communication": "#AA4499",
     "wait_resource": "#44AA99",
     "wait_other": "#999999",
     "drain": "#BBBBBB",

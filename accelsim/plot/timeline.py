@@ -173,6 +173,7 @@ def _kinds(timeline: Timeline) -> dict[str, npt.NDArray[np.bool_]]:
         "load of weights": (kind == ActivityKind.LOAD) & (tile < 0),
         "load of inputs": (kind == ActivityKind.LOAD) & (tile >= 0),
         "store": kind == ActivityKind.STORE,
+        "send": kind == ActivityKind.SEND,
     }
 
 

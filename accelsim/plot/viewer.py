@@ -134,8 +134,14 @@ def _kinds(program: Program) -> npt.NDArray[np.int64]:
     load = activities.kind == ActivityKind.LOAD
     names = list(KIND_COLORS)
     found = np.select(
-        [activities.kind == ActivityKind.STORE, load & (activities.tile < 0), load, activities.vector_ops > 0],
-        [names.index(name) for name in ("store", "load of weights", "load of inputs", "vector tile")],
+        [
+            activities.kind == ActivityKind.STORE,
+            activities.kind == ActivityKind.SEND,
+            load & (activities.tile < 0),
+            load,
+            activities.vector_ops > 0,
+        ],
+        [names.index(name) for name in ("store", "send", "load of weights", "load of inputs", "vector tile")],
         names.index("array tile"),
     )
     return found.astype(np.int64)

@@ -11,7 +11,12 @@ from accelsim.errors import BufferOverflow, MalformedProgram
 from accelsim.program.tables import MAXIMUM_TOTAL, ActivityKind, Arbitration, IntColumn, Program, ResourceKind
 
 TABLES = ("resources", "queues", "activities", "dependencies", "claims", "releases", "buffers")
-KIND_WORDS = {ActivityKind.TILE: "tile", ActivityKind.LOAD: "load", ActivityKind.STORE: "store"}
+KIND_WORDS = {
+    ActivityKind.TILE: "tile",
+    ActivityKind.LOAD: "load",
+    ActivityKind.STORE: "store",
+    ActivityKind.SEND: "send",
+}
 
 
 def activity_name(program: Program, activity: int) -> str:
@@ -137,7 +142,7 @@ def _check_activities(program: Program) -> None:
     _sizes(program, "activities", "cycles", "bytes", "macs", "vector_ops")
     tile = activities.kind == ActivityKind.TILE
     core = (program.resources.kind == ResourceKind.CORE)[program.queues.resource][activities.queue]
-    _none(program, "queue", tile != core, "tiles run on cores, loads and stores on links")
+    _none(program, "queue", tile != core, "tiles run on cores, loads, stores and sends on links")
     _none(program, "bytes", tile & (activities.bytes != 0), "a tile moves no bytes, must be 0")
     _none(program, "cycles", ~tile & (activities.cycles != 0), "a transfer's time follows from its bytes, must be 0")
 

@@ -38,11 +38,12 @@ class Arbitration(IntEnum):
 
 
 class ActivityKind(IntEnum):
-    """What an activity is. Tiles run on cores, loads and stores on links."""
+    """What an activity is: tiles run on cores, loads and stores on links to memory, sends on links to accelerators."""
 
     TILE = 0
     LOAD = 1
     STORE = 2
+    SEND = 3
 
 
 class ResourceTable(NamedTuple):

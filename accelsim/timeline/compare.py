@@ -17,7 +17,7 @@ from accelsim.timeline.occupancy import activity_spans
 from accelsim.timeline.stalls import NO_OPERATOR, critical_path
 from accelsim.timeline.table import Timeline
 
-PATH_KINDS = ("array tile", "vector tile", "load of weights", "load of inputs", "store")
+PATH_KINDS = ("array tile", "vector tile", "load of weights", "load of inputs", "store", "send")
 OFF_PATH = "(before the path)"
 """Takes the cycles that the path of a foreign trace does not reach back over; runs of our engines have none."""
 
@@ -132,8 +132,14 @@ def path_cycles(timeline: Timeline) -> tuple[dict[str, int], dict[str, int]]:
     activities = program.activities
     kind, tile, vector = activities.kind[activity], activities.tile[activity], activities.vector_ops[activity] > 0
     code = np.select(
-        [kind == ActivityKind.STORE, (kind == ActivityKind.LOAD) & (tile >= 0), kind == ActivityKind.LOAD, vector],
-        [PATH_KINDS.index(name) for name in ("store", "load of inputs", "load of weights", "vector tile")],
+        [
+            kind == ActivityKind.STORE,
+            kind == ActivityKind.SEND,
+            (kind == ActivityKind.LOAD) & (tile >= 0),
+            kind == ActivityKind.LOAD,
+            vector,
+        ],
+        [PATH_KINDS.index(name) for name in ("store", "send", "load of inputs", "load of weights", "vector tile")],
         PATH_KINDS.index("array tile"),
     )
     kinds = np.zeros(len(PATH_KINDS), dtype=np.int64)

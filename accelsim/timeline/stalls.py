@@ -23,6 +23,7 @@ CAUSE_NAMES = {
     Cause.STORE: "wait_store",
     Cause.BUFFER: "wait_buffer",
     Cause.TILE: "wait_tile",
+    Cause.SEND: "wait_communication",
     Cause.RESOURCE: "wait_resource",
     Cause.NONE: "wait_other",
     Cause.QUEUE: "wait_other",
@@ -70,7 +71,8 @@ def idle_intervals(timeline: Timeline, resource: int | None = None) -> Intervals
 def cycles_by_cause(timeline: Timeline) -> dict[str, int]:
     """Cycles by ``compute``, ``wait_load``, ``wait_store``, ``wait_buffer`` and ``drain``; they add up to the latency.
 
-    Further keys stand there when they are not 0: ``wait_tile`` (a tile on another core), ``wait_resource`` (the core
+    Further keys stand there when they are not 0: ``wait_tile`` (a tile on another core), ``wait_communication`` (a
+    message between accelerators), ``wait_resource`` (the core
     served another queue) and ``wait_other`` (a recorded trace that does not say).
     """
     idle = idle_intervals(timeline)

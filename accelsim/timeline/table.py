@@ -32,6 +32,8 @@ class Cause(IntEnum):
     """Its predecessor on the same queue handed on."""
     RESOURCE = 6
     """Its resource served another queue until then."""
+    SEND = 7
+    """A message between accelerators that it depends on arrived."""
 
 
 class EventTable(NamedTuple):

@@ -110,7 +110,7 @@ def assert_room(program: Program, starts: np.ndarray, finishes: np.ndarray) -> N
 
 def assert_causes(program: Program, events: EventTable, ends: np.ndarray, finishes: np.ndarray) -> None:
     """What an event names as its cause happened at the cycle at which it started."""
-    kinds = {Cause.TILE: ActivityKind.TILE, Cause.LOAD: ActivityKind.LOAD, Cause.STORE: ActivityKind.STORE}
+    kinds = {Cause[kind.name]: kind for kind in ActivityKind}
     segments = set(zip(events.activity.tolist(), events.end_cycles.tolist(), strict=True))
     for row in range(len(events.cause)):
         cause, by, start = Cause(int(events.cause[row])), int(events.cause_activity[row]), int(events.start_cycles[row])

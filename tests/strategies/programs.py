@@ -177,13 +177,13 @@ def machine(source: Dice | Drawn) -> Draft:
 
 
 def add_activities(draft: Draft, source: Dice | Drawn, count: int) -> None:
-    """Tiles, loads and stores, up to three edges each from the rows just before; many are of size 0 or alike."""
+    """Tiles, loads, stores and sends, up to three edges each from the rows just before; many are of size 0 or alike."""
     for row in range(count):
         queue = source.integer(0, len(draft.queues) - 1)
         size = source.integer(0, 12) if source.integer(0, 3) else 0
         reach = min(row, 8)
         after = {row - source.integer(1, reach) for _ in range(source.integer(0, 3))} if reach else set()
-        kind = ActivityKind(source.integer(1, 2))
+        kind = ActivityKind(source.integer(1, 3))
         if draft.resources[draft.queues[queue]][0] == ResourceKind.CORE:
             kind = ActivityKind.TILE
         draft.activity(kind, queue, size, tuple(sorted(after)))

@@ -253,7 +253,7 @@ def test_wrong_field_of_the_header(path, change, message):
     [
         ("activity", 3, 11, r"events\.activity\[3\] is 11, must be from 0 to below 11"),
         ("activity", 3, -1, r"events\.activity\[3\] is -1"),
-        ("cause", 0, 7, r"events\.cause\[0\] is 7"),
+        ("cause", 0, 8, r"events\.cause\[0\] is 8"),
         ("cause_activity", 2, -2, r"events\.cause_activity\[2\]"),
         ("finish_cycles", 10, 1 << 62, r"events\.finish_cycles\[10\]"),
         ("ready_cycles", 2, 31, "event 2 starts before it asked"),
