@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from accelsim.analysis.advise import advise as advise
     from accelsim.analysis.compare_report import Comparison as Comparison
     from accelsim.analysis.compare_report import compare as compare
+    from accelsim.analysis.ledger_report import LedgerReport as LedgerReport
+    from accelsim.analysis.ledger_report import ledger_report as ledger_report
     from accelsim.analysis.report import report as report
     from accelsim.engine import simulate as simulate
     from accelsim.engine.replay import replay as replay
@@ -68,6 +70,7 @@ _HOMES = {
     "Interleave": "search",
     "Job": "job",
     "Layerwise": "search",
+    "LedgerReport": "analysis.ledger_report",
     "MemoryRequests": "hardware.memory.memory",
     "MemoryRun": "hardware.memory.memory",
     "Objective": "search",
@@ -88,6 +91,7 @@ _HOMES = {
     "clocked_product": "hardware.dataflow.systolic_cycles",
     "compare": "analysis.compare_report",
     "explain": "program.explain",
+    "ledger_report": "analysis.ledger_report",
     "load_accelerator": "library",
     "load_memory": "library",
     "load_timeline": "formats",

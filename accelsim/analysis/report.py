@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.analysis.energy import energy_by_part_pj, energy_pj
+from accelsim.analysis.ledger import LABELS, ledger
+from accelsim.analysis.ledger_tiles import TILE_LABELS, UNKNOWN
+from accelsim.analysis.sections import Row, Section, section_lines, section_table
 from accelsim.analysis.traffic import traffic
 from accelsim.program.bounds import busy_cycles, lower_bound_cycles
-from accelsim.program.tables import ActivityKind, Program
+from accelsim.program.tables import ActivityKind, Program, ResourceKind
 from accelsim.timeline.occupancy import peak_buffer_bytes
 from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
 from accelsim.timeline.table import Timeline
@@ -31,7 +33,6 @@ CAUSE_WORDS = {
     "wait_other": "waiting, the trace does not say for what",
     "drain": "after the last tile",
 }
-BAR_CHARACTERS = 30
 
 
 def report(timeline: Timeline, per_layer: bool = False) -> Report:
@@ -44,7 +45,7 @@ def summary(timeline: Timeline, per_layer: bool = False) -> dict[str, object]:
 
     Work, ``macs`` and ``vector_ops``, is the workload's own: what is recomputed costs cycles and energy, but is not
     counted. Of a trace without a workload it is the work executed. A figure that needs a fact that the program does not
-    carry (a clock, the size of the array) is None.
+    carry (a clock, the size of the array) is None. With ``per_layer`` also the layers and the ledger of the run.
     """
     program, provenance = timeline.program, timeline.provenance
     facts, activities, latency = program.facts, program.activities, timeline.latency_cycles
@@ -80,7 +81,9 @@ def summary(timeline: Timeline, per_layer: bool = False) -> dict[str, object]:
         "search_seconds": provenance.get("search_seconds", 0.0),
         "simulate_seconds": provenance.get("simulate_seconds", 0.0),
     }
-    return {**found, "layers": layers(timeline)} if per_layer else found
+    if per_layer:
+        found |= {"layers": layers(timeline), "ledger": ledger(timeline).to_dict(per_layer)}
+    return found
 
 
 def layers(timeline: Timeline) -> list[dict[str, object]]:
@@ -123,23 +126,6 @@ def _ratio(work: float | None, per_cycle: float | None, cycles: int) -> float | 
     return work / (per_cycle * cycles) if per_cycle and cycles else 0.0
 
 
-class Row(NamedTuple):
-    """One line of a section."""
-
-    name: str
-    value: str
-    note: str = ""
-    share: float | None = None
-    """Of the section's whole, for a bar."""
-
-
-class Section(NamedTuple):
-    """A heading and its lines."""
-
-    title: str
-    rows: list[Row]
-
-
 @dataclass(frozen=True)
 class Report:
     """The report of one run."""
@@ -167,6 +153,7 @@ class Report:
         return [
             Section("Key figures", self._key_figures()),
             Section("Cycles by cause", self._cycles_by_cause()),
+            Section("What the compute cycles did", self._compute_cycles()),
             Section("Energy by part", self._energy_by_part()),
             Section("Peak buffer use", self._peak_buffers()),
             Section(
@@ -211,6 +198,19 @@ class Report:
             self._cycles_row(name, cycles, CAUSE_WORDS[name]) for name, cycles in cycles_by_cause(self.timeline).items()
         ]
 
+    def _compute_cycles(self) -> list[Row]:
+        """Of a machine with one core, which the causes above are about; of others `accelsim ledger` tells."""
+        found = ledger(self.timeline)
+        cores = [one for one in found.resources if one.kind == ResourceKind.CORE]
+        if len(cores) != 1:
+            return []
+        labels = cores[0].by_label()
+        return [
+            self._cycles_row(name, labels[name], LABELS[name])
+            for name in TILE_LABELS
+            if name in labels and name != UNKNOWN
+        ]
+
     def _energy_by_part(self) -> list[Row]:
         by_part, total = energy_by_part_pj(self.timeline), energy_pj(self.timeline)
         return [Row(name, format_energy(part), "", part / total if total else 0.0) for name, part in by_part.items()]
@@ -223,42 +223,7 @@ class Report:
         ]
 
     def __str__(self) -> str:
-        return "\n".join([self.title, *(line for section in self.sections() for line in _section_lines(section))])
+        return "\n".join([self.title, *(line for section in self.sections() for line in section_lines(section))])
 
     def _repr_html_(self) -> str:
         return f"<h3>{html.escape(self.title)}</h3>" + "".join(section_table(section) for section in self.sections())
-
-
-def _section_lines(section: Section) -> list[str]:
-    """A section as text, its columns aligned."""
-    if not section.rows:
-        return []
-    name = max(len(row.name) for row in section.rows)
-    value = max(len(row.value) for row in section.rows)
-    lines = ["", section.title]
-    for row in section.rows:
-        share = "" if row.share is None else f"{100 * row.share:6.2f} %  {_bar(row.share)}"
-        bar = f"{share:<{BAR_CHARACTERS + 12}}" if share and row.note else share
-        lines.append(f"  {row.name:<{name}}  {row.value:>{value}}  {bar}{row.note}".rstrip())
-    return lines
-
-
-def _bar(share: float) -> str:
-    """A bar of eighths of a character, so that small shares show."""
-    eighths = round(share * BAR_CHARACTERS * 8)
-    eighths = max(eighths, 1) if share > 0 else 0
-    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
-
-
-def section_table(section: Section) -> str:
-    """A section as an HTML table; every text is escaped."""
-    rows = []
-    for row in section.rows:
-        cells = [f'<th scope="row">{html.escape(row.name)}</th>', f"<td>{html.escape(row.value)}</td>"]
-        if row.share is not None:
-            bar = f'<span class="bar"><span style="width:{100 * min(row.share, 1):.3f}%"></span></span>'
-            cells.append(f"<td>{100 * row.share:.2f} %</td><td>{bar}</td>")
-        if any(other.note for other in section.rows):
-            cells.append(f'<td class="note">{html.escape(row.note)}</td>')
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table><caption>{html.escape(section.title)}</caption>{''.join(rows)}</table>"

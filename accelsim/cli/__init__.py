@@ -19,6 +19,7 @@ COMMANDS = {
     "demo": "run",
     "explain": "run",
     "export": "show",
+    "ledger": "ledger",
     "list": "show",
     "memory": "memory",
     "replay": "replay",

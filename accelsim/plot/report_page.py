@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from accelsim.analysis.energy import energy_by_operator_pj, energy_pj
-from accelsim.analysis.report import Report, Row, Section, layers, report, section_table, summary
+from accelsim.analysis.report import Report, layers, report, summary
+from accelsim.analysis.sections import Row, Section, section_table
 from accelsim.errors import MissingExtra
 from accelsim.files import write_whole
 from accelsim.plot.style import CAUSE_COLORS, INK, figure_bytes

@@ -99,11 +99,11 @@ def operator_intervals(timeline: Timeline) -> tuple[IntColumn, IntColumn, IntCol
     if timeline.latency_cycles > reach[-1]:
         starts = np.append(starts, reach[-1])
         ends = np.append(ends, timeline.latency_cycles)
-        operators = np.append(operators, _stored_last(timeline))
+        operators = np.append(operators, stored_last(timeline))
     return starts, ends, operators
 
 
-def _stored_last(timeline: Timeline) -> int:
+def stored_last(timeline: Timeline) -> int:
     """The operator of the store that finishes last; without stores, that of the tile that does; -1 for neither."""
     activities, events = timeline.program.activities, timeline.events
     kind = activities.kind[events.activity]

@@ -18,7 +18,12 @@ from tests.timelines import worked_example, worked_program
 def test_summary_of_the_worked_example():
     timeline = worked_example(scheduler="pencil", seed=3, search_seconds=1.5, simulate_seconds=0.25)
     # Busy: tiles 140; 1760 bytes loaded and 320 stored at 16 per cycle take 130.
-    assert summary(timeline, per_layer=True) == {
+    found = summary(timeline, per_layer=True)
+    assert found.pop("ledger")["cycles"] == {
+        "core": {"useful_mac": 90, "recompute": 10, "useful_vector": 40, "wait_load_bandwidth": 70, "drain": 20},
+        "dram": {"reads": 110, "writes": 20, "wait_tile": 100},
+    }
+    assert found == {
         "workload": "worked",
         "hardware": "example",
         "scheduler": "pencil",

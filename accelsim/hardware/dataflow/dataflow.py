@@ -107,6 +107,13 @@ class Dataflow(ABC):
         """
         return None
 
+    def mapping_efficiency(self, tiles: TileColumns) -> FloatTable | None:
+        """The share of the array's elements that a tile uses while operands stream through it, in the mean.
+
+        None where a dataflow does not tell it apart from filling and draining. Raises as :meth:`cost` does.
+        """
+        return None
+
 
 MOST_MACS = 1 << 52
 """Above this many multiply-accumulates in one tile, energies (``float64``) would no longer count each access."""
