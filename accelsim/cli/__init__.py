@@ -26,6 +26,8 @@ COMMANDS = {
     "roofline": "roofline",
     "run": "run",
     "schedule": "run",
+    "study": "sweep",
+    "sweep": "sweep",
 }
 """Command to the module of this package that has it, under its own name."""
 
