@@ -83,8 +83,8 @@ def _draw(x: str, curves: list[Curve], y: str) -> Figure:
         left.set_yscale("log")
     else:
         left.set_ylim(0, max(values) * 1.08 or 1)
-    left.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
-    left.yaxis.set_minor_formatter(lambda value, _: f"{value:,.6g}" if str(f"{value:.0e}")[0] in "25" else "")
+    left.yaxis.set_major_formatter(lambda value, _: _number(value))
+    left.yaxis.set_minor_formatter(lambda value, _: _number(value) if f"{value:.0e}"[0] in "25" else "")
     right.set_xlabel("time (ms)")
     right.set_ylabel("energy (mJ)")
     for axis in (left, right):
@@ -94,6 +94,10 @@ def _draw(x: str, curves: list[Curve], y: str) -> Figure:
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False, fontsize=8)
     return figure
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if 1 <= abs(value) < 1e9 and float(value).is_integer() else f"{value:.4g}"
 
 
 def _equal_products(axis: Axes) -> None:
