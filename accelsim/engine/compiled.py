@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.engine.events import RECORDED, IntTable, event_table
-from accelsim.engine.loop import (
+from accelsim.engine.loop import CAUSE_QUEUE, begin, run_loop
+from accelsim.engine.state import (
     ASKED_AT,
     BYTES,
-    CAUSE_QUEUE,
     CYCLES,
     EVENTS,
     FINISHED,
@@ -26,12 +26,18 @@ from accelsim.engine.loop import (
     TAKEN,
     UNFINISHED,
     Machine,
-    begin,
-    run_loop,
 )
 from accelsim.engine.status import MORE_EVENTS, STUCK, Stuck, deadlock
 from accelsim.jit import kernel
-from accelsim.program.tables import MAXIMUM_TOTAL, IntColumn, Program
+from accelsim.program.tables import (
+    MAXIMUM_TOTAL,
+    Arbitration,
+    IntColumn,
+    Program,
+    ResourceKind,
+    account_queues,
+    byte_costs,
+)
 from accelsim.timeline.table import Cause, EventTable
 
 CAUSE_OF_KIND = np.array((Cause.TILE, Cause.LOAD, Cause.STORE, Cause.SEND), dtype=np.int64)
@@ -98,8 +104,16 @@ def machine(program: Program) -> Machine:
     rank = np.empty(queues, dtype=np.int64)
     rank[queue_of_resource] = np.arange(queues)
     queue_count = np.diff(first_queue)
-    whole = (resources.grant_bytes == 0) | (queue_count == 1)
+    limit = program.queues.outstanding
+    limited = np.zeros(len(queue_count), dtype=np.bool_)
+    limited[program.queues.resource[limit > 0]] = True
+    whole = (resources.grant_bytes == 0) | ((queue_count == 1) & ~limited)
     grant = np.where(whole, MAXIMUM_TOTAL, resources.grant_bytes)
+    alone = (resources.kind == ResourceKind.CORE) | (queue_count == 1)
+    policy = np.where(alone, Arbitration.ROUND_ROBIN, resources.arbitration)
+    first_return = np.cumsum(limit) - limit
+    account, costs = account_queues(program.queues), np.array(byte_costs(program), dtype=np.int64)
+    arbitration = (account, costs, 0, program.queues.rank, 0, limit, first_return, 0, 0)
 
     head = np.full(queues, -1, dtype=np.int64)
     following = np.empty(count, dtype=np.int64)
@@ -131,13 +145,13 @@ def machine(program: Program) -> Machine:
     activities[:count, PENDING] = pending
     activities[:, ASKED_AT : RELEASE + 1] = -1
     activities[:, SERVED : PHASE + 1] = 0
-    counts = np.zeros(7, dtype=np.int64)
+    counts = np.zeros(8, dtype=np.int64)
     counts[UNFINISHED] = count
     rates = (resources.bytes_numerator, resources.bytes_denominator, resources.latency_cycles, grant)
     return Machine(
         activities,
-        columns(queues, program.queues.resource, rank, head, 0, -1, -1, -1, -1, -1),
-        columns(len(grant), *rates, first_queue[:-1], queue_count, 0, 0, -1, -1, 0),
+        columns(queues, program.queues.resource, rank, head, 0, -1, -1, -1, -1, -1, *arbitration),
+        columns(len(grant), *rates, first_queue[:-1], queue_count, 0, 0, -1, -1, 0, policy, 0),
         columns(len(in_use), program.buffers.capacity_bytes, in_use, -1, pool, 0, 0, 0, -1, -1, 0),
         columns(
             len(releasers),
@@ -150,9 +164,10 @@ def machine(program: Program) -> Machine:
         claim_of_taker,
         program.releases.claim[release],
         queue_of_resource,
-        heap=np.empty((count + 1, 2), dtype=np.int64),
+        heap=np.empty((count + 1 + queues, 2), dtype=np.int64),
         open=np.empty(len(grant), dtype=np.int64),
         stale=np.empty(len(in_use), dtype=np.int64),
+        returns=np.full((int(limit.sum()), 2), -1, dtype=np.int64),
         counts=counts,
     )
 

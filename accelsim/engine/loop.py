@@ -1,73 +1,90 @@
-"""The compiled event loop: the machine's tables, and the small kernels that work on them.
+"""The compiled event loop: the small kernels that work on the machine's tables.
 
 It looks only at what can have changed: a heap of the next ends, the resources that were freed or asked for, and the
-activities that stand before a buffer. Kernels pass the whole machine as one NamedTuple of a few wide tables, because
-the time to compile a kernel grows with the number of arrays it is handed, and because what is read together then lies
-together in memory.
+activities that stand before a buffer.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from accelsim.engine.arbiter import account, claims_left_to_take, next_start, send_request
 from accelsim.engine.events import IntTable
 from accelsim.engine.heap import pop, push
+from accelsim.engine.state import (
+    ACTIVITY,
+    AFTER,
+    AFTER_CAUSE,
+    AHEAD,
+    ASKED_AT,
+    BACK,
+    BEHIND,
+    BLOCKED_BY,
+    BLOCKED_IN,
+    BLOCKED_SHORT,
+    BUFFER,
+    BUSY,
+    BYTES,
+    CAPACITY,
+    CAUSE,
+    CAUSE_ACTIVITY,
+    CLAIMED,
+    CYCLES,
+    DENOMINATOR,
+    END,
+    EVENTS,
+    FINISHED,
+    FIRST_CLAIM,
+    FIRST_RELEASE,
+    FIRST_RETURN,
+    FIRST_SUCCESSOR,
+    FRONT,
+    GIVER,
+    GRANT,
+    HANDED_ON,
+    HEAD,
+    HEAP,
+    IN_USE,
+    IS_OPEN,
+    LAST,
+    LAST_EVENT,
+    LATENCY,
+    LEFT,
+    LIMIT,
+    MOVED,
+    NEXT,
+    NOW,
+    NUMERATOR,
+    OLDEST,
+    OPEN,
+    PENDING,
+    PHASE,
+    POOL,
+    QUEUE,
+    RANK,
+    READY,
+    RELEASE,
+    RELEASED_AT,
+    RESOURCE,
+    RETURN_AT,
+    RETURNED_BY,
+    SERVED,
+    SHORT,
+    SHORT_AT,
+    SHORT_BEFORE,
+    STALE,
+    STALE_POOLS,
+    START,
+    SWEEPS,
+    TAKEN,
+    UNFINISHED,
+    WAKING,
+    Machine,
+)
 from accelsim.engine.status import DONE, MORE_EVENTS, STUCK
 from accelsim.jit import kernel
-from accelsim.program.tables import IntColumn
 from accelsim.timeline.table import Cause
 
 CAUSE_BUFFER, CAUSE_QUEUE, CAUSE_RESOURCE = int(Cause.BUFFER), int(Cause.QUEUE), int(Cause.RESOURCE)
-
-# Columns of Machine.activities. From the program; NEXT is behind the activity on its queue. Its list of successors is
-# rows [a, FIRST_SUCCESSOR] .. [a + 1, FIRST_SUCCESSOR] of their table, and so on; hence one row more than activities.
-QUEUE, NEXT, CYCLES, BYTES, FIRST_SUCCESSOR, FIRST_CLAIM, FIRST_RELEASE = range(7)
-# What changes. PENDING counts the dependencies unfinished, plus one for the predecessor on the queue; RELEASED_AT is
-# the last cycle at which one was resolved, RELEASE the least cause * (activities + 1) + activity of that cycle, or -1.
-PENDING, ASKED_AT, RELEASED_AT, RELEASE, SERVED, PHASE = range(7, 13)
-HANDED_ON, FINISHED = 1, 2  # PHASE
-
-# Columns of Machine.queues. RANK is the queue's place in queue_of_resource. SHORT is the buffer without room for the
-# head, or for the one that holds it back, or -1; SHORT_AT the cycle at which a sweep said so last, SHORT_BEFORE what
-# it was before that cycle. AHEAD and BEHIND link the queues whose heads stand before the buffers of a pool.
-RESOURCE, RANK, HEAD, READY, SHORT, SHORT_AT, SHORT_BEFORE, AHEAD, BEHIND = range(9)
-
-# Columns of Machine.resources. TURN is the slot, among the queues of the resource, at which the search begins.
-NUMERATOR, DENOMINATOR, LATENCY, GRANT, FIRST_QUEUE, QUEUES, BUSY, TURN, LAST, LAST_EVENT, IS_OPEN = range(11)
-
-# Columns of Machine.buffers. GIVER gave space back last. In sweep number BLOCKED_IN, the asker at place BLOCKED_BY was
-# the first without room; it lacked the buffer BLOCKED_SHORT. Buffers from which one activity claims together form a
-# POOL, called by one of them: the row that has its queue of standing askers, FRONT to BACK, and STALE, to be swept.
-CAPACITY, IN_USE, GIVER, POOL, BLOCKED_IN, BLOCKED_BY, BLOCKED_SHORT, FRONT, BACK, STALE = range(10)
-
-# Columns of Machine.claims (LEFT = releasers that have not finished, -1 without any), successors and events.
-BUFFER, CLAIMED, LEFT, TAKEN = range(4)
-AFTER, AFTER_CAUSE = range(2)
-START, END, ACTIVITY, MOVED, CAUSE, CAUSE_ACTIVITY = range(6)
-
-# Rows of Machine.counts.
-NOW, EVENTS, HEAP, OPEN, STALE_POOLS, SWEEPS, UNFINISHED = range(7)
-
-
-class Machine(NamedTuple):
-    """The program as the loop reads it, and all that changes while it runs."""
-
-    activities: IntTable
-    queues: IntTable
-    resources: IntTable
-    buffers: IntTable
-    claims: IntTable
-    successors: IntTable
-    claim_of_taker: IntColumn
-    claim_of_releaser: IntColumn
-    queue_of_resource: IntColumn
-    heap: IntTable
-    """Ends and finishes to come: (cycle, activity). An activity stands in it at most once."""
-    open: IntColumn
-    """The resources to look at in the next arbitration."""
-    stale: IntColumn
-    """The pools to sweep in the next arbitration."""
-    counts: IntColumn
+CAUSE_LIMIT = int(Cause.LIMIT)
 
 
 @kernel
@@ -87,13 +104,6 @@ def mark_stale(m: Machine, buffer: int) -> None:
         m.buffers[pool, STALE] = 1
         m.stale[m.counts[STALE_POOLS]] = pool
         m.counts[STALE_POOLS] += 1
-
-
-@kernel
-def claims_left_to_take(m: Machine, activity: int) -> bool:
-    """Whether the activity has claims and has not started."""
-    begun = m.activities[activity, SERVED] > 0
-    return bool(not begun and m.activities[activity, FIRST_CLAIM] < m.activities[activity + 1, FIRST_CLAIM])
 
 
 @kernel
@@ -245,46 +255,6 @@ def sweep(m: Machine, pool: int) -> None:
 
 
 @kernel
-def choose(m: Machine, resource: int) -> int:
-    """The queue that the resource would serve now, or -1."""
-    if m.resources[resource, BUSY]:
-        return -1
-    count = m.resources[resource, QUEUES]
-    slot = m.resources[resource, TURN]
-    for _ in range(count):
-        queue = m.queue_of_resource[m.resources[resource, FIRST_QUEUE] + slot]
-        if m.queues[queue, READY]:
-            return int(queue)
-        slot = slot + 1 if slot + 1 < count else 0
-    return -1
-
-
-@kernel
-def next_start(m: Machine) -> int:
-    """The queue to serve now, or -1: of the choices of the free resources the one that asked first.
-
-    A choice without claims changes nothing for the others, and goes at once.
-    """
-    best, best_asked, best_rank = -1, 0, 0
-    place = 0
-    while place < m.counts[OPEN]:
-        resource = m.open[place]
-        queue = choose(m, resource)
-        if queue >= 0 and claims_left_to_take(m, m.queues[queue, HEAD]):
-            asked, rank = m.activities[m.queues[queue, HEAD], ASKED_AT], m.queues[queue, RANK]
-            if best < 0 or asked < best_asked or (asked == best_asked and rank < best_rank):
-                best, best_asked, best_rank = queue, asked, rank
-            place += 1
-            continue
-        m.counts[OPEN] -= 1
-        m.open[place] = m.open[m.counts[OPEN]]
-        m.resources[resource, IS_OPEN] = 0
-        if queue >= 0:
-            return queue
-    return best
-
-
-@kernel
 def take(m: Machine, queue: int) -> None:
     """The head takes its claims and stands before the buffers no longer."""
     activity = m.queues[queue, HEAD]
@@ -303,13 +273,16 @@ def record(m: Machine, events: IntTable, queue: int) -> None:
     """A new event: it starts now, and why not earlier."""
     activity = m.queues[queue, HEAD]
     resource = m.queues[queue, RESOURCE]
+    begins = m.activities[activity, SERVED] == 0
     cause, by = CAUSE_RESOURCE, m.resources[resource, LAST]
-    if m.activities[activity, SERVED] == 0:
-        if m.activities[activity, ASKED_AT] == m.counts[NOW]:
-            key = m.activities[activity, RELEASE]
-            cause, by = (key // len(m.activities), key % len(m.activities)) if key >= 0 else (0, -1)
-        elif m.queues[queue, SHORT_AT] == m.counts[NOW] and m.queues[queue, SHORT_BEFORE] >= 0:
-            cause, by = CAUSE_BUFFER, m.buffers[m.queues[queue, SHORT_BEFORE], GIVER]
+    row = m.queues[queue, FIRST_RETURN] + m.queues[queue, OLDEST]
+    if begins and m.activities[activity, ASKED_AT] == m.counts[NOW]:
+        key = m.activities[activity, RELEASE]
+        cause, by = (key // len(m.activities), key % len(m.activities)) if key >= 0 else (0, -1)
+    elif begins and m.queues[queue, SHORT_AT] == m.counts[NOW] and m.queues[queue, SHORT_BEFORE] >= 0:
+        cause, by = CAUSE_BUFFER, m.buffers[m.queues[queue, SHORT_BEFORE], GIVER]
+    elif m.queues[queue, LIMIT] > 0 and m.returns[row, RETURN_AT] == m.counts[NOW]:
+        cause, by = CAUSE_LIMIT, m.returns[row, RETURNED_BY]
     event = m.counts[EVENTS]
     m.counts[EVENTS] += 1
     m.resources[resource, LAST] = activity
@@ -327,26 +300,36 @@ def start(m: Machine, events: IntTable, queue: int) -> None:
     activity = m.queues[queue, HEAD]
     resource = m.queues[queue, RESOURCE]
     served, size = m.activities[activity, SERVED], m.activities[activity, BYTES]
-    if served == 0 or m.resources[resource, LAST] != activity:
+    goes_on = served > 0 and m.resources[resource, LAST] == activity
+    if not goes_on or events[m.resources[resource, LAST_EVENT], END] < m.counts[NOW]:
         record(m, events, queue)
     if claims_left_to_take(m, activity):
         take(m, queue)
     event = m.resources[resource, LAST_EVENT]
     end = m.counts[NOW] + m.activities[activity, CYCLES]
+    granted = 0
     if size > 0:
         numerator, denominator = m.resources[resource, NUMERATOR], m.resources[resource, DENOMINATOR]
-        until = served + min(m.resources[resource, GRANT], size - served)
+        granted = min(m.resources[resource, GRANT], size - served)
         end -= (served * denominator + numerator - 1) // numerator
-        end += (until * denominator + numerator - 1) // numerator
-        m.activities[activity, SERVED] = until
-        events[event, MOVED] += until - served
+        end += ((served + granted) * denominator + numerator - 1) // numerator
+        m.activities[activity, SERVED] = served + granted
+        events[event, MOVED] += granted
     events[event, END] = end
     m.queues[queue, READY] = 0
     m.resources[resource, BUSY] = 1
-    slot = m.queues[queue, RANK] - m.resources[resource, FIRST_QUEUE] + 1
-    m.resources[resource, TURN] = slot if slot < m.resources[resource, QUEUES] else 0
+    account(m, resource, queue, granted)
+    if m.queues[queue, LIMIT] > 0:
+        send_request(m, queue, activity, end + m.resources[resource, LATENCY])
     push(m.heap, m.counts[HEAP], end, activity)
     m.counts[HEAP] += 1
+
+
+@kernel
+def wake(m: Machine, queue: int) -> None:
+    """A request of the queue has come back: its head may go on."""
+    m.queues[queue, WAKING] = 0
+    open_resource(m, m.queues[queue, RESOURCE])
 
 
 @kernel
@@ -370,7 +353,9 @@ def run_loop(m: Machine, events: IntTable) -> int:
         while m.counts[HEAP] and m.heap[0, 0] == cycle:
             activity = pop(m.heap, m.counts[HEAP])
             m.counts[HEAP] -= 1
-            if m.activities[activity, PHASE] == HANDED_ON or hand_on(m, activity):
+            if activity >= len(m.activities):
+                wake(m, activity - len(m.activities))
+            elif m.activities[activity, PHASE] == HANDED_ON or hand_on(m, activity):
                 finish(m, activity)
 
 

@@ -8,7 +8,6 @@ arbitration. So nothing depends on the order in which SimPy happens to call back
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -16,120 +15,13 @@ import simpy
 from simpy.events import EventPriority
 
 from accelsim.engine.events import RECORDED, event_table
+from accelsim.engine.parts import Account, Activity, Buffer, Claim, Queue, Resource
 from accelsim.engine.status import Stuck, deadlock
-from accelsim.program.tables import ActivityKind, Program
+from accelsim.program.tables import ActivityKind, Arbitration, Program, ResourceKind, account_queues, byte_costs
 from accelsim.timeline.table import Cause, EventTable
 
 AFTER_ALL_ENDS = EventPriority(2)  # SimPy's own events have 0 and 1
 CAUSE_OF_KIND = {kind: Cause[kind.name] for kind in ActivityKind}
-
-
-@dataclass(slots=True, eq=False)
-class Buffer:
-    """Space that is taken and given back."""
-
-    row: int
-    capacity: int
-    in_use: int = 0
-    giver: int = -1
-    """The activity whose finish gave space back last."""
-
-
-@dataclass(slots=True, eq=False)
-class Claim:
-    """Bytes of a buffer, kept until all its releasers have finished."""
-
-    buffer: Buffer
-    bytes: int
-    releasers_left: int = 0
-    has_releasers: bool = False
-    held: bool = False
-
-    def take(self) -> None:
-        """Occupy the space."""
-        if self.releasers_left or not self.has_releasers:  # else all who would give it back have finished already
-            self.held = True
-            self.buffer.in_use += self.bytes
-
-    def released_by(self, activity: int) -> None:
-        """One releaser has finished; give the space back if it was the last."""
-        self.releasers_left -= 1
-        if not self.releasers_left and self.held:
-            self.held = False
-            self.buffer.in_use -= self.bytes
-            self.buffer.giver = activity
-
-
-@dataclass(slots=True, eq=False)
-class Resource:
-    """A core or a link: it serves one of its queues at a time."""
-
-    row: int
-    numerator: int
-    denominator: int
-    latency: int
-    grant: int
-    queues: list[Queue] = field(default_factory=list)
-    turn: int = 0
-    """Where in ``queues`` the search for the next starts."""
-    busy: bool = False
-    last: int = -1
-    """The activity served last."""
-    last_event: int = -1
-
-    def cycles(self, first: int, last: int) -> int:
-        """How long the bytes [first, last) of a transfer take."""
-        return self.cycles_until(last) - self.cycles_until(first)
-
-    def cycles_until(self, count: int) -> int:
-        """ceil(count / rate), in integers."""
-        return (count * self.denominator + self.numerator - 1) // self.numerator
-
-
-@dataclass(slots=True, eq=False)
-class Queue:
-    """Activities in the order in which they must be served."""
-
-    row: int
-    resource: Resource
-    slot: int
-    """Its place among the queues of the resource."""
-    head: Activity | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Activity:
-    """A tile or a transfer, and how far it has come."""
-
-    row: int
-    kind: ActivityKind
-    queue: Queue
-    cycles: int
-    bytes: int
-    previous: Activity | None = None
-    next: Activity | None = None
-    dependencies: list[Activity] = field(default_factory=list)
-    dependents: list[Activity] = field(default_factory=list)
-    claims: list[Claim] = field(default_factory=list)
-    needs: dict[Buffer, int] = field(default_factory=dict)
-    """Bytes of all its claims, by buffer."""
-    releases: list[Claim] = field(default_factory=list)
-    pending: int = 0
-    """Dependencies not finished, plus one for the predecessor on the queue."""
-    bytes_served: int = 0
-    ask_cycle: int = -1
-    hand_on_cycle: int = -1
-    finish_cycle: int = -1
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """Who comes first among those that ask."""
-        return self.ask_cycle, self.queue.resource.row, self.queue.row
-
-    @property
-    def must_take(self) -> bool:
-        """It has claims and has not started."""
-        return bool(self.claims) and not self.bytes_served
 
 
 class Machine:
@@ -140,14 +32,14 @@ class Machine:
         self.buffers = [Buffer(row, capacity) for row, capacity in enumerate(program.buffers.capacity_bytes.tolist())]
         columns = program.resources
         rates = (columns.bytes_numerator, columns.bytes_denominator, columns.latency_cycles, columns.grant_bytes)
-        self.resources = [
-            Resource(row, *values) for row, values in enumerate(zip(*map(np.ndarray.tolist, rates), strict=True))
+        rules = [
+            Arbitration.ROUND_ROBIN if kind == ResourceKind.CORE else Arbitration(arbitration)
+            for kind, arbitration in zip(columns.kind.tolist(), columns.arbitration.tolist(), strict=True)
         ]
-        self.queues: list[Queue] = []
-        for row, resource in enumerate(program.queues.resource.tolist()):
-            queues = self.resources[resource].queues
-            self.queues.append(Queue(row, self.resources[resource], len(queues)))
-            queues.append(self.queues[row])
+        self.resources = [
+            Resource(row, *values) for row, values in enumerate(zip(*map(np.ndarray.tolist, rates), rules, strict=True))
+        ]
+        self.queues = self.read_queues(program)
         self.activities = self.read_activities(program)
         self.claims = self.read_claims(program)
         self.standing: list[Activity] = []
@@ -160,6 +52,20 @@ class Machine:
         """The same at the end of the cycle before."""
         self.cycle = 0
         self.recorded: list[list[int]] = []
+
+    def read_queues(self, program: Program) -> list[Queue]:
+        """The queues, hung on their resources; those of one tenant on one link have one account."""
+        columns = (program.queues.resource, account_queues(program.queues), program.queues.rank)
+        rows = zip(
+            *map(np.ndarray.tolist, columns), program.queues.outstanding.tolist(), byte_costs(program), strict=True
+        )
+        queues: list[Queue] = []
+        for row, (resource, first, rank, outstanding, cost) in enumerate(rows):
+            served_by = self.resources[resource]
+            account = Account() if first == row else queues[first].account
+            queues.append(Queue(row, served_by, len(served_by.queues), account, cost, rank, outstanding))
+            served_by.queues.append(queues[row])
+        return queues
 
     def read_activities(self, program: Program) -> list[Activity]:
         """The activities, linked along their queues and dependencies."""
@@ -307,41 +213,52 @@ class Machine:
         return short
 
     def choice(self, resource: Resource) -> Activity | None:
-        """Round robin: the first queue, from the one whose turn it is, whose head could start now."""
-        for queue in resource.queues[resource.turn :] + resource.queues[: resource.turn]:
-            head = queue.head
-            if head is not None and not head.pending and head not in self.short:
-                return head
-        return None
+        """Of the queues whose heads could start now, the head of the one that is first in the resource's order."""
+        could = [queue for queue in resource.queues if self.could_start(queue)]
+        return min(could, key=resource.order).head if could else None
+
+    def could_start(self, queue: Queue) -> bool:
+        """The head has asked, has room in its buffers, and may send another request."""
+        head = queue.head
+        waits = head is None or head.pending or head in self.short
+        return not waits and not queue.waits_for_request(self.cycle)
 
     def start(self, activity: Activity) -> None:
         """A tile, or the next grant of a transfer, starts and takes its claims."""
         queue, resource = activity.queue, activity.queue.resource
-        if not activity.bytes_served or resource.last != activity.row:
+        goes_on = activity.bytes_served and resource.last == activity.row
+        if not goes_on or self.recorded[resource.last_event][1] < self.cycle:
             resource.last_event = len(self.recorded)
             self.recorded.append([self.cycle, self.cycle, activity.row, 0, *self.cause(activity)])
         if activity.must_take:
             self.standing.remove(activity)
             for claim in activity.claims:
                 claim.take()
-        cycles = activity.cycles
+        cycles, granted = activity.cycles, 0
         if activity.bytes:
-            left = activity.bytes - activity.bytes_served
-            granted = left if len(resource.queues) == 1 else min(resource.grant or left, left)
+            granted = resource.grant_bytes(activity)
             cycles = resource.cycles(activity.bytes_served, activity.bytes_served + granted)
             activity.bytes_served += granted
             self.recorded[resource.last_event][3] += granted
         self.recorded[resource.last_event][1] = self.cycle + cycles
         resource.busy = True
         resource.last = activity.row
-        resource.turn = (queue.slot + 1) % len(resource.queues)
+        resource.count(queue, granted)
+        if queue.outstanding:
+            back = cycles + resource.latency
+            queue.requests = [*queue.requests, (self.cycle + back, activity)][-queue.outstanding :]
+            self.environment.timeout(back).callbacks.append(lambda _: self.settle_later())
         self.wake_after(cycles, activity)
 
     def cause(self, activity: Activity) -> tuple[int, int]:
         """What the event that starts now had waited for last, and the activity that brought it."""
         if activity.bytes_served or activity.ask_cycle < self.cycle:
-            buffer = self.short_before.get(activity)
-            return (Cause.RESOURCE, activity.queue.resource.last) if buffer is None else (Cause.BUFFER, buffer.giver)
+            buffer, request = self.short_before.get(activity), activity.queue.oldest_request
+            if buffer is not None:
+                return Cause.BUFFER, buffer.giver
+            if request is not None and request[0] == self.cycle:
+                return Cause.LIMIT, request[1].row
+            return Cause.RESOURCE, activity.queue.resource.last
         previous = activity.previous
         causes = [
             (Cause.QUEUE if before is previous else CAUSE_OF_KIND[before.kind], before.row)

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from accelsim.errors import FormatError, ProgramError
 from accelsim.files import write_whole
-from accelsim.program.check import check_program
+from accelsim.program.check import NAMES, check_program
 from accelsim.program.tables import (
     MAXIMUM_TOTAL,
     SHAPE_COLUMNS,
@@ -50,7 +50,6 @@ TABLES: dict[str, type[Any]] = {
     "buffers": BufferTable,
     "events": EventTable,
 }
-NAMES = ("resource_names", "queue_names", "buffer_names", "operator_names", "tensor_names", "part_names")
 _DATE = (1980, 1, 1, 0, 0, 0)
 _LARGEST_HEADER_BYTES = 1 << 28
 
@@ -68,6 +67,7 @@ class _Header(BaseModel):
     operator_names: list[str]
     tensor_names: list[str]
     part_names: list[str]
+    tenant_names: list[str] = []
     static_pj_per_cycle: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     facts: dict[str, Annotated[int, Field(ge=-MAXIMUM_TOTAL, le=MAXIMUM_TOTAL)] | float | str]
     provenance: dict[str, object]
@@ -134,7 +134,13 @@ def _read(path: Path) -> Timeline:
             members = _members(archive, path.stat().st_size)
             header = _header(_array(archive, members, HEADER, np.dtype(np.uint8), 1))
             columns: dict[str, Any] = {
-                name: table(*(_array(archive, members, f"{name}.{column}") for column in table._fields))
+                name: table(
+                    **{
+                        column: _array(archive, members, f"{name}.{column}")
+                        for column in table._fields
+                        if f"{name}.{column}.npy" in members or column not in table._field_defaults
+                    }
+                )
                 for name, table in TABLES.items()
             }
             energy_pj = _array(archive, members, "energy_pj", np.dtype(np.float64), 2)

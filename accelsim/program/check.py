@@ -8,9 +8,29 @@ import numpy as np
 import numpy.typing as npt
 
 from accelsim.errors import BufferOverflow, MalformedProgram
-from accelsim.program.tables import MAXIMUM_TOTAL, ActivityKind, Arbitration, IntColumn, Program, ResourceKind
+from accelsim.program.tables import (
+    MAXIMUM_TOTAL,
+    ActivityKind,
+    Arbitration,
+    IntColumn,
+    Program,
+    ResourceKind,
+    account_queues,
+    byte_costs,
+)
 
+MOST_REQUESTS = 1 << 16
+"""The largest weight, and the most requests of one queue that may be on their way."""
 TABLES = ("resources", "queues", "activities", "dependencies", "claims", "releases", "buffers")
+NAMES = (
+    "resource_names",
+    "queue_names",
+    "buffer_names",
+    "operator_names",
+    "tensor_names",
+    "part_names",
+    "tenant_names",
+)
 KIND_WORDS = {
     ActivityKind.TILE: "tile",
     ActivityKind.LOAD: "load",
@@ -37,13 +57,12 @@ def activity_name(program: Program, activity: int) -> str:
 def same_program(one: Program, other: Program) -> bool:
     """Whether two programs are equal in every row, name and number."""
     arrays = ((a, b) for table in TABLES for a, b in zip(getattr(one, table), getattr(other, table), strict=True))
-    names = ("resource_names", "queue_names", "buffer_names", "operator_names", "tensor_names", "part_names")
     return (
         all(np.array_equal(a, b) for a, b in arrays)
         and np.array_equal(one.energy_pj, other.energy_pj)
         and np.array_equal(one.shapes, other.shapes)
         and np.array_equal(one.operator_macs, other.operator_macs)
-        and all(getattr(one, name) == getattr(other, name) for name in names)
+        and all(getattr(one, name) == getattr(other, name) for name in NAMES)
         and one.static_pj_per_cycle == other.static_pj_per_cycle
         and one.facts == other.facts
     )
@@ -58,6 +77,7 @@ def check_program(program: Program) -> None:
     """
     _check_lengths(program)
     _check_resources(program)
+    _check_queues(program)
     _check_activities(program)
     _check_edges(program)
     _check_totals(program)
@@ -115,21 +135,36 @@ def _check_resources(program: Program) -> None:
     _within(program, "resources", "arbitration", 0, len(Arbitration), "an Arbitration")
     _sizes(program, "resources", "bytes_numerator", "bytes_denominator", "latency_cycles", "grant_bytes")
     _sizes(program, "buffers", "capacity_bytes")
-    _rows(program, "queues", "resource", "resources", len(resources.kind))
-    queues = np.bincount(program.queues.resource, minlength=len(resources.kind))
     for row in np.flatnonzero(resources.kind == ResourceKind.LINK).tolist():
         for column in ("bytes_numerator", "bytes_denominator"):
             if getattr(resources, column)[row] == 0:
                 _reject("resources", column, row, 0, "the bandwidth of a link must be more than 0")
-        if resources.arbitration[row] == Arbitration.IN_ORDER and queues[row] != 1:
-            rule = f"an in-order link has exactly one queue, {program.resource_names[row]!r} has {queues[row]}"
-            _reject("resources", "arbitration", row, "IN_ORDER", rule)
     for column in ("bytes_numerator", "latency_cycles", "grant_bytes"):
         wrong = np.flatnonzero((resources.kind == ResourceKind.CORE) & (getattr(resources, column) != 0))
         if len(wrong):
             _reject(
                 "resources", column, int(wrong[0]), getattr(resources, column)[wrong[0]], "a core has none, must be 0"
             )
+
+
+def _check_queues(program: Program) -> None:
+    queues = program.queues
+    _rows(program, "queues", "resource", "resources", len(program.resources.kind))
+    _rows(program, "queues", "tenant", "tenant_names", len(program.tenant_names), -1)
+    _within(program, "queues", "weight", 1, MOST_REQUESTS + 1, "a weight")
+    _within(program, "queues", "rank", 0, MAXIMUM_TOTAL, "a rank")
+    _within(program, "queues", "outstanding", 0, MOST_REQUESTS + 1, "a limit of requests")
+    core = (program.resources.kind == ResourceKind.CORE)[queues.resource]
+    limited = np.flatnonzero(core & (queues.outstanding > 0))
+    if len(limited):
+        row = int(limited[0])
+        _reject("queues", "outstanding", row, queues.outstanding[row], "a core has no requests on their way, must be 0")
+    accounts = account_queues(queues)
+    unequal = np.flatnonzero(queues.weight != queues.weight[accounts])
+    if len(unequal):
+        row = int(unequal[0])
+        other = f"queue {accounts[row]} of the same tenant and link has {queues.weight[accounts[row]]}"
+        _reject("queues", "weight", row, queues.weight[row], f"{other}; a tenant has one weight on a link")
 
 
 def _check_activities(program: Program) -> None:
@@ -196,9 +231,25 @@ def _check_totals(program: Program) -> None:
             f"link {name!r}: bytes moved times the bandwidth's denominator are {moved.max():.3e}, must stay below "
             f"{MAXIMUM_TOTAL:.3e}; give the bandwidth as a simpler fraction"
         )
+    _check_weights(program, limit)
     claimed = float(program.claims.bytes.sum(dtype=np.float64))
     if claimed >= limit:
         raise MalformedProgram(f"claims.bytes sum to {claimed:.3e} bytes, must stay below {MAXIMUM_TOTAL:.3e}")
+
+
+def _check_weights(program: Program, limit: float) -> None:
+    """What links count as served must stay below the limit."""
+    costs = np.array([float(cost) for cost in byte_costs(program)])
+    counted = np.zeros(len(program.resources.kind))
+    np.add.at(counted, program.queues.resource, costs)
+    queue = program.activities.queue
+    np.add.at(counted, program.queues.resource[queue], program.activities.bytes * costs[queue])
+    if len(counted) and counted.max() >= limit:
+        raise MalformedProgram(
+            f"link {program.resource_names[int(counted.argmax())]!r}: bytes times the least common multiple of the "
+            f"weights over a weight are {counted.max():.3e} in all, must stay below {MAXIMUM_TOTAL:.3e}; give weights "
+            "with a smaller common multiple"
+        )
 
 
 def _check_capacities(program: Program) -> None:

@@ -7,6 +7,7 @@ NamedTuples of one-dimensional ``int64`` columns, read by row number; names stan
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
@@ -31,10 +32,18 @@ class ResourceKind(IntEnum):
 
 
 class Arbitration(IntEnum):
-    """How a link chooses among its queues. ``IN_ORDER`` has exactly one queue."""
+    """How a link chooses among its queues, each time that it is free."""
 
     IN_ORDER = 0
+    """The head that asked first."""
     ROUND_ROBIN = 1
+    """In turn."""
+    FAIR = 2
+    """The tenant that has had the fewest bytes."""
+    WEIGHTED = 3
+    """The tenant that has had the fewest bytes for its weight."""
+    PRIORITY = 4
+    """The queue of the lowest rank; of equal ones the one served longest ago."""
 
 
 class ActivityKind(IntEnum):
@@ -63,10 +72,25 @@ class ResourceTable(NamedTuple):
     """Links: bytes served in one grant; 0 = the whole transfer. Cores: 0."""
 
 
+_DEFAULT = np.zeros(0, dtype=np.int64)
+"""Stands for a column that its table's defaults fill."""
+
+
 class QueueTable(NamedTuple):
-    """One row a queue."""
+    """One row a queue. All columns but the first may be left out: see :data:`QUEUE_DEFAULTS`."""
 
     resource: IntColumn
+    tenant: IntColumn = _DEFAULT
+    """Row in ``tenant_names``: its queues share what ``FAIR`` and ``WEIGHTED`` links give to one. -1: on its own."""
+    weight: IntColumn = _DEFAULT
+    """``WEIGHTED`` links: its share, or that of its tenant, is to the others' as their weights. From 1."""
+    rank: IntColumn = _DEFAULT
+    """``PRIORITY`` links, and among queues of one tenant on ``FAIR`` and ``WEIGHTED`` ones: lower goes first."""
+    outstanding: IntColumn = _DEFAULT
+    """Links: the most grants that may be on their way, from their start to a latency behind their end; 0 = any."""
+
+
+QUEUE_DEFAULTS = {"tenant": -1, "weight": 1, "rank": 0, "outstanding": 0}
 
 
 class ActivityTable(NamedTuple):
@@ -148,6 +172,15 @@ SHAPE_COLUMNS = (
 Table = TypeVar("Table", bound=tuple[IntColumn, ...])
 
 
+def account_queues(queues: QueueTable) -> IntColumn:
+    """For each queue, the first one of its tenant on its resource: what ``FAIR`` links give is counted there."""
+    first: dict[tuple[int, int], int] = {}
+    pairs = zip(queues.resource.tolist(), queues.tenant.tolist(), strict=True)
+    return np.array(
+        [row if pair[1] < 0 else first.setdefault(pair, row) for row, pair in enumerate(pairs)], dtype=np.int64
+    )
+
+
 def frozen_column(values: npt.ArrayLike) -> IntColumn:
     """``values`` as a contiguous, read-only ``int64`` column (a copy unless it is one already).
 
@@ -167,6 +200,12 @@ def frozen_column(values: npt.ArrayLike) -> IntColumn:
 def frozen(table: Table) -> Table:
     """A table whose columns are all :func:`frozen_column`."""
     return type(table)(*(frozen_column(column) for column in table))
+
+
+def _filled(table: QueueTable, defaults: dict[str, int]) -> QueueTable:
+    """The table with the columns that were left out."""
+    missing = {name: value for name, value in defaults.items() if getattr(table, name) is _DEFAULT}
+    return table._replace(**{name: np.full(len(table.resource), value) for name, value in missing.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +232,8 @@ class Program:
     operator_names: tuple[str, ...]
     tensor_names: tuple[str, ...]
     part_names: tuple[str, ...]
+    tenant_names: tuple[str, ...] = ()
+    """The programs that share this machine; empty for one that has it alone."""
     operator_macs: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """For each operator, its own multiply-accumulates, without recomputation; empty when not known."""
     static_pj_per_cycle: float = 0.0
@@ -202,6 +243,7 @@ class Program:
     ``ideal_cycles``, ``clock_hz``, ``workload``, ``hardware``, ``batch`` …"""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "queues", _filled(self.queues, QUEUE_DEFAULTS))
         for name in ("resources", "queues", "activities", "dependencies", "claims", "releases", "buffers"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
         object.__setattr__(self, "operator_macs", frozen_column(self.operator_macs))
@@ -216,3 +258,19 @@ class Program:
     def size(self) -> int:
         """Number of activities."""
         return len(self.activities.queue)
+
+
+def byte_costs(program: Program) -> list[int]:
+    """For each queue, what a byte counts when its link compares what tenants have had.
+
+    On a ``WEIGHTED`` link the least common multiple of the weights over the queue's weight, so that comparisons stay in
+    whole numbers; 1 on a ``FAIR`` one; 0 elsewhere.
+    """
+    queues, arbitration = program.queues, program.resources.arbitration
+    costs = [int(arbitration[resource] == Arbitration.FAIR) for resource in queues.resource.tolist()]
+    for link in np.flatnonzero(arbitration == Arbitration.WEIGHTED).tolist():
+        rows = np.flatnonzero(queues.resource == link).tolist()
+        whole = math.lcm(*(int(queues.weight[row]) for row in rows))
+        for row in rows:
+            costs[row] = whole // int(queues.weight[row])
+    return costs

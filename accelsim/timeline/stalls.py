@@ -25,6 +25,7 @@ CAUSE_NAMES = {
     Cause.TILE: "wait_tile",
     Cause.SEND: "wait_communication",
     Cause.RESOURCE: "wait_resource",
+    Cause.LIMIT: "wait_resource",
     Cause.NONE: "wait_other",
     Cause.QUEUE: "wait_other",
 }

@@ -34,6 +34,8 @@ class Cause(IntEnum):
     """Its resource served another queue until then."""
     SEND = 7
     """A message between accelerators that it depends on arrived."""
+    LIMIT = 8
+    """Its queue had as many requests on their way as it may, until one came back."""
 
 
 class EventTable(NamedTuple):

@@ -119,6 +119,9 @@ def assert_causes(program: Program, events: EventTable, ends: np.ndarray, finish
         elif cause == Cause.QUEUE:
             assert program.activities.queue[by] == events.queue[row]
             assert start in (ends[by], finishes[by])
+        elif cause == Cause.LIMIT:
+            assert program.activities.queue[by] == events.queue[row]
+            assert program.queues.outstanding[events.queue[row]] > 0
         elif cause == Cause.RESOURCE:
             assert (by, start) in segments
             assert program.queues.resource[program.activities.queue[by]] == events.resource[row]

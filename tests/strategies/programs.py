@@ -40,6 +40,9 @@ class Draft:
 
     resources: list[tuple[int, ...]] = field(default_factory=list)
     queues: list[int] = field(default_factory=list)
+    rules: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """Of each queue: tenant, weight, rank, outstanding."""
+    tenants: int = 0
     activities: list[tuple[int, int, int, int]] = field(default_factory=list)
     dependencies: list[tuple[int, int]] = field(default_factory=list)
     claims: list[tuple[int, int, int]] = field(default_factory=list)
@@ -62,8 +65,10 @@ class Draft:
         self.resources.append((ResourceKind.LINK, numerator, denominator, latency, arbitration, grant))
         return len(self.resources) - 1
 
-    def queue(self, resource: int) -> int:
+    def queue(self, resource: int, *, tenant: int = -1, weight: int = 1, rank: int = 0, outstanding: int = 0) -> int:
         self.queues.append(resource)
+        self.rules.append((tenant, weight, rank, outstanding))
+        self.tenants = max(self.tenants, tenant + 1)
         return len(self.queues) - 1
 
     def activity(self, kind: ActivityKind, queue: int, size: int, after: tuple[int, ...] = ()) -> int:
@@ -106,7 +111,7 @@ class Draft:
         buffer, claimed, taken_by = columns(self.claims, 3)
         return Program(
             resources=ResourceTable(*columns(self.resources, 6)),
-            queues=QueueTable(np.array(self.queues, dtype=np.int64)),
+            queues=QueueTable(np.array(self.queues, dtype=np.int64), *columns(self.rules, 4)),
             activities=ActivityTable(
                 queue=queue,
                 kind=kind,
@@ -132,6 +137,7 @@ class Draft:
             operator_names=tuple(f"op{row}" for row in range(count)),
             tensor_names=tuple(f"tensor{row}" for row in range(count)),
             part_names=(),
+            tenant_names=tuple(f"tenant{row}" for row in range(self.tenants)),
         )
 
 
@@ -163,16 +169,23 @@ def machine(source: Dice | Drawn) -> Draft:
         for _ in range(source.integer(1, 3)):
             draft.queue(core)
     for _ in range(source.integer(1, 3)):
-        in_order = source.integer(0, 2) == 0
         link = draft.link(
             source.integer(1, 7),
             source.integer(1, 3),
             latency=source.integer(0, 6) if source.integer(0, 1) else 0,
-            arbitration=Arbitration.IN_ORDER if in_order else Arbitration.ROUND_ROBIN,
+            arbitration=Arbitration(source.integer(0, len(Arbitration) - 1)),
             grant=source.integer(1, 9) if source.integer(0, 1) else 0,
         )
-        for _ in range(1 if in_order else source.integer(1, 3)):
-            draft.queue(link)
+        weights = [source.integer(1, 5) for _ in range(3)]
+        for own in range(source.integer(1, 4)):
+            tenant = source.integer(-1, 1)
+            draft.queue(
+                link,
+                tenant=tenant,
+                weight=weights[tenant] if tenant >= 0 else 1 + own,
+                rank=source.integer(0, 2),
+                outstanding=source.integer(1, 3) if source.integer(0, 2) == 0 else 0,
+            )
     return draft
 
 

@@ -17,7 +17,7 @@ from tests.strategies.programs import Draft
 
 pytestmark = pytest.mark.kernel
 
-NONE, LOAD, STORE, BUFFER, TILE, QUEUE, RESOURCE = Cause
+NONE, LOAD, STORE, BUFFER, TILE, QUEUE, RESOURCE, SEND, LIMIT = Cause
 
 
 @pytest.fixture(params=ENGINES)
@@ -513,13 +513,22 @@ def small() -> Draft:
         ("resources", 1, (1, 0, 1, 0, 0, 0), r"resources.bytes_numerator\[1\] is 0: the bandwidth of a link"),
         ("resources", 1, (1, 1, 0, 0, 0, 0), r"resources.bytes_denominator\[1\] is 0"),
         ("resources", 1, (1, 1, 1, -1, 0, 0), r"resources.latency_cycles\[1\] is -1"),
-        ("resources", 1, (1, 1, 1, 0, 2, 0), r"resources.arbitration\[1\] is 2"),
+        ("resources", 1, (1, 1, 1, 0, 5, 0), r"resources.arbitration\[1\] is 5"),
         ("resources", 1, (1, 1, 1, 0, 0, -4), r"resources.grant_bytes\[1\] is -4"),
         ("resources", 0, (0, 0, 1, 5, 1, 0), r"resources.latency_cycles\[0\] is 5: a core has none"),
         ("queues", 0, 2, r"queues.resource\[0\] is 2: a row of resources \(it has 2 rows\) must be below 2"),
-        ("queues", 0, 1, r"'resource1' has 2"),
+        ("rules", 1, (0, 1, 0, 0), r"queues.tenant\[1\] is 0: a row of tenant_names \(it has 0 rows\)"),
+        ("rules", 1, (-1, 0, 0, 0), r"queues.weight\[1\] is 0: a weight must be at least 1"),
+        ("rules", 1, (-1, 1, -1, 0), r"queues.rank\[1\] is -1"),
+        (
+            "rules",
+            1,
+            (-1, 1, 0, 1 << 17),
+            r"queues.outstanding\[1\] is 131,072: a limit of requests",
+        ),
+        ("rules", 0, (-1, 1, 0, 2), r"queues.outstanding\[0\] is 2: a core has no requests on their way"),
         ("activities", 0, (2, 1, 0, 4), r"activities.queue\[0\] is 2"),
-        ("activities", 0, (1, 3, 0, 4), r"activities.kind\[0\] is 3"),
+        ("activities", 0, (1, 4, 0, 4), r"activities.kind\[0\] is 4"),
         ("activities", 0, (0, 1, 0, 4), r"activities.queue\[0\] is 0: load of 'tensor0': tiles run on cores"),
         ("activities", 1, (0, 0, -1, 0), r"activities.cycles\[1\] is -1"),
         ("activities", 0, (1, 1, 3, 4), r"activities.cycles\[0\] is 3"),

@@ -253,7 +253,7 @@ def test_wrong_field_of_the_header(path, change, message):
     [
         ("activity", 3, 11, r"events\.activity\[3\] is 11, must be from 0 to below 11"),
         ("activity", 3, -1, r"events\.activity\[3\] is -1"),
-        ("cause", 0, 8, r"events\.cause\[0\] is 8"),
+        ("cause", 0, 9, r"events\.cause\[0\] is 9"),
         ("cause_activity", 2, -2, r"events\.cause_activity\[2\]"),
         ("finish_cycles", 10, 1 << 62, r"events\.finish_cycles\[10\]"),
         ("ready_cycles", 2, 31, "event 2 starts before it asked"),
@@ -300,3 +300,13 @@ def test_a_program_that_cannot_run(path):
     write(path, contents)
     with pytest.raises(FormatError, match=r"the program inside cannot run: .*dependencies\.before"):
         load_timeline(path)
+
+
+def test_files_from_before_queues_had_rules_are_read(path):
+    """Such queues stand for themselves, as all did."""
+    contents = members()
+    old = {name: content for name, content in contents.items() if not name.startswith("queues.") or "resource" in name}
+    header = header_of(contents)
+    del header["tenant_names"]
+    write(path, with_header(old, json.dumps(header)))
+    assert same_program(load_timeline(path).program, worked_example().program)
