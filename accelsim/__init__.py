@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from accelsim.formats import load_timeline as load_timeline
     from accelsim.formats import load_trace as load_trace
     from accelsim.formats import save_timeline as save_timeline
+    from accelsim.formats.torch_export import from_torch as from_torch
     from accelsim.hardware.accelerator import Accelerator as Accelerator
     from accelsim.hardware.dataflow.systolic_cycles import active_elements as active_elements
     from accelsim.hardware.dataflow.systolic_cycles import clocked_product as clocked_product
@@ -92,6 +93,7 @@ _HOMES = {
     "compare": "analysis.compare_report",
     "explain": "program.explain",
     "ledger_report": "analysis.ledger_report",
+    "from_torch": "formats.torch_export",
     "load_accelerator": "library",
     "load_memory": "library",
     "load_timeline": "formats",

@@ -60,7 +60,7 @@ def attention(builder: Builder, node: Node) -> None:
     if operations:
         name = builder.name(node, ".masked")
         operands = (last, mask) if isinstance(mask, Operand) else (last,)
-        weights = (builder.tensor(f"{name}.mask", mask),) if isinstance(mask, tuple) and prod(mask) > 1 else ()
+        weights = (builder.weight(f"{name}.mask", mask),) if isinstance(mask, tuple) and prod(mask) > 1 else ()
         builder.operators[name] = Elementwise(name, operands, builder.tensor(name, shape), weights, operations)
         last = Operand((Source(name),), shape)
     name = builder.name(node, ".softmax")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from accelsim.errors import FormatError, UnsupportedOperator, WorkloadError
@@ -27,11 +28,15 @@ def sample_shape(shape: Shape) -> Shape:
 class Builder:
     """Operators and operands under construction, by the names of the ONNX values that they stand for."""
 
-    def __init__(self, graph: Graph, bits: int) -> None:
+    def __init__(self, graph: Graph, bits: int, value_bits: Mapping[str, int] | None = None) -> None:
+        """``value_bits`` are the bits of an element of each value, where they are not ``bits`` for all."""
         self.graph = graph
-        self.bits = bits
+        self.bits = self._weight_bits = bits
+        self._value_bits = value_bits
         self.operators: dict[str, Operator] = {}
         self.inputs: dict[str, Tensor] = {}
+        self.reasons: dict[str, str] = {}
+        """Why the node behind a value is not understood, where whoever read the graph knows."""
         self.padding: dict[str, tuple[int, int]] = {}
         """Rows above and columns left that a Pad node adds to a value, left to the window operator that reads it."""
         self._operands: dict[str, Operand] = {}
@@ -47,7 +52,8 @@ class Builder:
         self._names = {name for name, _ in graph.inputs}
         for name, is_integer in graph.inputs:
             if self.readers[name]:
-                tensor = Tensor(name, sample_shape(self.shape(name)), INDEX_BITS if is_integer else bits)
+                width = INDEX_BITS if is_integer and value_bits is None else self._bits_of(name)
+                tensor = Tensor(name, sample_shape(self.shape(name)), width)
                 self.inputs[name] = tensor
                 self._operands[name] = Operand((Source(name),), tensor.shape)
 
@@ -82,9 +88,24 @@ class Builder:
         self._names.add(name)
         return name
 
+    def begin(self, node: Node) -> None:
+        """What is built from here on belongs to a node: its tensors have the bits of its output, or of its weights."""
+        if self._value_bits is not None:
+            self.bits = self._bits_of(node.output)
+            weights = [value for value in node.inputs if value and self.is_constant(value)]
+            largest = max(weights, key=lambda value: prod(self.shape(value)), default=node.output)
+            self._weight_bits = self._bits_of(largest)
+
+    def _bits_of(self, value: str) -> int:
+        return self.bits if self._value_bits is None else self._value_bits.get(value, self.bits)
+
     def tensor(self, name: str, shape: Iterable[int]) -> Tensor:
-        """A tensor of the workload's bits per element."""
+        """A tensor of as many bits per element as what the node computes."""
         return Tensor(name, tuple(shape), self.bits)
+
+    def weight(self, name: str, shape: Iterable[int]) -> Tensor:
+        """A tensor of as many bits per element as the node's largest parameter."""
+        return Tensor(name, tuple(shape), self._weight_bits)
 
     def parameter(self, node: Node, number: int) -> Shape | None:
         """The shape of input ``number``, which must be a constant; None where it is left out."""
@@ -108,8 +129,8 @@ class Builder:
 
     def constants(self, node: Node, name: str) -> tuple[Tensor, ...]:
         """Constant inputs as parameters of the operator ``name``; a scalar is part of the instruction."""
-        shapes = [(i, self.shape(value)) for i, value in enumerate(node.inputs) if value and self.is_constant(value)]
-        tensors = (self.tensor(f"{name}.constant{i}", shape) for i, shape in shapes)
+        values = [(i, value) for i, value in enumerate(node.inputs) if value and self.is_constant(value)]
+        tensors = (Tensor(f"{name}.constant{i}", self.shape(value), self._bits_of(value)) for i, value in values)
         return tuple(tensor for tensor in tensors if tensor.elements > 1)
 
     def view(self, node: Node, operand: Operand, shape: Shape) -> Operand:

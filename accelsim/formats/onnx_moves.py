@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from accelsim.errors import FormatError
 from accelsim.formats.onnx_builder import Builder, Rule, axis_of, sample_shape
 from accelsim.formats.onnx_folding import slices
 from accelsim.formats.onnx_inference import Node, Shape
 from accelsim.workload.operator import Operand, Source
 from accelsim.workload.operators import Embedding, Transpose
-from accelsim.workload.tensor import Tensor
 from accelsim.workload.views import joined, sliced
 
 WINDOW_OPERATORS = ("Conv", "MaxPool", "AveragePool")
@@ -60,7 +61,7 @@ def concat(builder: Builder, node: Node) -> None:
     builder.move(node)
 
 
-def _cut(builder: Builder, node: Node, begin: list[int], shape: Shape, number: int = 0) -> None:
+def cut(builder: Builder, node: Node, begin: Sequence[int], shape: Shape, number: int = 0) -> None:
     """Defines output ``number`` as the block of input 0 that begins at ``begin`` and has the ONNX shape ``shape``."""
     strip = int(builder.shape(node.inputs[0])[0] == 1)
     builder.define(node, sliced(builder.operand(node), begin[strip:], shape[strip:]), number)
@@ -80,7 +81,7 @@ def slice_(builder: Builder, node: Node) -> None:
     if any(step != 1 for _, _, step in ranges):
         builder.move(node)
         return
-    _cut(builder, node, [begin for begin, _, _ in ranges], tuple(end - begin for begin, end, _ in ranges))
+    cut(builder, node, [begin for begin, _, _ in ranges], tuple(end - begin for begin, end, _ in ranges))
 
 
 def split(builder: Builder, node: Node) -> None:
@@ -91,7 +92,7 @@ def split(builder: Builder, node: Node) -> None:
         if not value:
             raise FormatError(f"its output {number} is left out")
         if builder.readers[value]:
-            _cut(builder, node, begin, builder.shape(value), number)
+            cut(builder, node, begin, builder.shape(value), number)
         begin[axis] += builder.shape(value)[axis]
 
 
@@ -106,13 +107,13 @@ def gather(builder: Builder, node: Node) -> None:
             return
         name = builder.name(node)
         output = builder.tensor(name, sample_shape(builder.shape(node.outputs[0])))
-        rows = Tensor(builder.name(node, ".rows"), output.shape, builder.bits)
+        rows = builder.weight(builder.name(node, ".rows"), output.shape)
         builder.inputs[rows.name] = rows
         operands = (
             Operand((Source(rows.name),), rows.shape),
             builder.operand(node, 1, output.shape[:-1]),
         )
-        builder.add(node, Embedding(name, operands, output, table=builder.tensor(f"{name}.table", shape)))
+        builder.add(node, Embedding(name, operands, output, table=builder.weight(f"{name}.table", shape)))
         return
     known = builder.graph.arrays.get(indices)
     if known is None or known.size == 0:
@@ -125,7 +126,7 @@ def gather(builder: Builder, node: Node) -> None:
         builder.move(node)
         return
     begin = [wanted[0] if number == axis else 0 for number in range(len(shape))]
-    _cut(builder, node, begin, (*shape[:axis], len(wanted), *shape[axis + 1 :]))
+    cut(builder, node, begin, (*shape[:axis], len(wanted), *shape[axis + 1 :]))
 
 
 def pad(builder: Builder, node: Node) -> None:

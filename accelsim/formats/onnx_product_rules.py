@@ -57,7 +57,7 @@ def _times_matrix(builder: Builder, node: Node, left: Shape, right: Shape) -> No
     rows = sample_shape(left) if len(left) > 1 else left
     operand = builder.operand(node, 0, rows)
     name = builder.name(node)
-    weight = builder.tensor(f"{name}.weight", right[-2:])
+    weight = builder.weight(f"{name}.weight", right[-2:])
     product = MatMul(name, (operand,), builder.tensor(name, (*rows[:-1], right[-1])), (weight,))
     builder.add(node, product, channel_axis=-1)
 
@@ -77,7 +77,7 @@ def _times_matrices(builder: Builder, node: Node, left: Shape, right: Shape) -> 
     else:
         raise builder.refusal(node, "the leading axes of its input are not those of its weights")
     name = builder.name(node)
-    weight = builder.tensor(f"{name}.weight", (heads * columns, depth, 1, 1))
+    weight = builder.weight(f"{name}.weight", (heads * columns, depth, 1, 1))
     product = Conv2d(name, (operand,), builder.tensor(name, (heads * columns, rows, 1)), (weight,), groups=groups)
     result = reshaped(Operand((Source(name),), product.output.shape), (heads, columns, rows))
     assert result is not None  # one tensor can be reshaped at will
@@ -93,7 +93,7 @@ def _weights_times(builder: Builder, node: Node, left: Shape, right: Shape, numb
     operand = builder.operand(node, number, (leading, depth, columns))
     operand = builder.view(node, permuted(operand, (1, 0, 2)), (depth, leading * columns, 1))
     name = builder.name(node)
-    weight = builder.tensor(f"{name}.weight", (rows, depth, 1, 1))
+    weight = builder.weight(f"{name}.weight", (rows, depth, 1, 1))
     product = Conv2d(name, (operand,), builder.tensor(name, (rows, leading * columns, 1)), (weight,))
     result = reshaped(Operand((Source(name),), product.output.shape), (rows, leading, columns))
     assert result is not None  # one tensor can be reshaped at will
@@ -130,7 +130,7 @@ def gemm(builder: Builder, node: Node) -> None:
     rows = sample_shape(operand.shape)
     operand = builder.view(node, operand, rows)
     name = builder.name(node)
-    weights = [builder.tensor(f"{name}.weight", (depth, columns))]
+    weights = [builder.weight(f"{name}.weight", (depth, columns))]
     if bias:
         weights.append(builder.tensor(f"{name}.bias", (columns,)))
     product = MatMul(name, (operand,), builder.tensor(name, (*rows[:-1], columns)), tuple(weights))
@@ -165,7 +165,7 @@ def einsum(builder: Builder, node: Node) -> None:
     name = builder.name(node)
     output = builder.tensor(name, (*heads, height, width))
     if is_weight:
-        product = MatMul(name, (first,), output, (builder.tensor(f"{name}.weight", (length, width)),))
+        product = MatMul(name, (first,), output, (builder.weight(f"{name}.weight", (length, width)),))
     else:
         second = _ordered(builder, node, 1, right, (*batch, *depth, *columns, *alone[1]), (*heads, length, width))
         product = MatMul(name, (first, second), output)

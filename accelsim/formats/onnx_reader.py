@@ -19,8 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from accelsim.errors import FormatError, UnsupportedOperator, WorkloadError
-from accelsim.formats.onnx_builder import Builder
-from accelsim.formats.onnx_file import load_graph
+from accelsim.formats.onnx_builder import Builder, Rule
+from accelsim.formats.onnx_file import Graph, load_graph
 from accelsim.formats.onnx_inference import Node
 from accelsim.formats.onnx_rules import REFUSED, RULES, SEVERAL_OUTPUTS, WITHOUT_DOMAIN
 from accelsim.workload.graph import TileRule, Workload
@@ -51,36 +51,56 @@ def read_onnx(
     graph = load_graph(path, bind)
     notes = [f"weights and activations are counted at {bits} bits an element, whatever the file stores", *graph.notes]
     try:
-        builder = Builder(graph, bits)
-        for node in graph.nodes:
-            try:
-                _build(builder, node, allow_unsupported, notes)
-            except UnsupportedOperator:
-                raise
-            except (FormatError, WorkloadError) as error:
-                raise type(error)(f"{node.label}: {error}") from error
-        operators = tuple(builder.operators.values())
-        if not operators:
-            raise WorkloadError("the graph computes nothing from its inputs")
-        read = {name for operator in operators for name in operator.producers()}
-        return Workload(
-            name=path.stem,
-            operators=operators,
-            inputs=tuple(tensor for tensor in builder.inputs.values() if tensor.name in read),
-            batch=graph.samples if batch is None else batch,
-            tile_rule=TileRule.EXACT,
-            outputs=builder.written(),
-            notes=tuple(notes),
-        )
+        workload = workload_of(path.stem, graph, Builder(graph, bits), notes, allow_unsupported=allow_unsupported)
+        return workload if batch is None else workload.with_batch(batch)
     except (FormatError, WorkloadError) as error:
         raise type(error)(f"{path}: {error}") from error
 
 
-def _build(builder: Builder, node: Node, allow_unsupported: bool, notes: list[str]) -> None:
-    rule = RULES.get(node.op)
+def workload_of(
+    name: str,
+    graph: Graph,
+    builder: Builder,
+    notes: list[str],
+    *,
+    allow_unsupported: bool = False,
+    rules: Mapping[str, Rule] = RULES,
+) -> Workload:
+    """The workload that the nodes of a graph become by these rules.
+
+    Raises:
+        UnsupportedOperator: an operator is not understood, and ``allow_unsupported`` is not set.
+        FormatError, WorkloadError: a node contradicts itself, or shapes do not meet.
+    """
+    for node in graph.nodes:
+        try:
+            _build(builder, node, rules, allow_unsupported, notes)
+        except UnsupportedOperator:
+            raise
+        except (FormatError, WorkloadError) as error:
+            raise type(error)(f"{node.label}: {error}") from error
+    operators = tuple(builder.operators.values())
+    if not operators:
+        raise WorkloadError("the graph computes nothing from its inputs")
+    read = {source for operator in operators for source in operator.producers()}
+    return Workload(
+        name=name,
+        operators=operators,
+        inputs=tuple(tensor for tensor in builder.inputs.values() if tensor.name in read),
+        batch=graph.samples,
+        tile_rule=TileRule.EXACT,
+        outputs=builder.written(),
+        notes=tuple(notes),
+    )
+
+
+def _build(builder: Builder, node: Node, rules: Mapping[str, Rule], allow_unsupported: bool, notes: list[str]) -> None:
+    rule = rules.get(node.op)
+    builder.begin(node)
     try:
         if rule is None or (node.domain not in ("", "ai.onnx") and node.op not in WITHOUT_DOMAIN):
-            raise builder.refusal(node, REFUSED.get(node.op, "no rule tells its cost"))
+            why = builder.reasons.get(node.output) or REFUSED.get(node.op, "no rule tells its cost")
+            raise builder.refusal(node, why)
         if node.op not in SEVERAL_OUTPUTS and any(builder.readers[value] for value in node.outputs[1:] if value):
             raise builder.refusal(node, "more than its first output is used")
         rule(builder, node)

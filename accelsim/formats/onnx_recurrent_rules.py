@@ -109,7 +109,7 @@ def _direction(
     has_bias = len(node.inputs) > 3 and bool(node.inputs[3])
 
     def tensors(name: str, depth: int) -> tuple[Tensor, ...]:
-        weight = builder.tensor(f"{name}.weight", (depth, columns))
+        weight = builder.weight(f"{name}.weight", (depth, columns))
         return (weight, builder.tensor(f"{name}.bias", (columns,))) if has_bias else (weight,)
 
     name = builder.name(node, f"{suffix}.input")

@@ -36,7 +36,7 @@ def batch_normalization(builder: Builder, node: Node) -> None:
         return
     operand = builder.operand(node)
     name = builder.name(node)
-    weights = tuple(builder.tensor(f"{name}.{part}", (shape[1],)) for part in ("scale", "shift"))
+    weights = tuple(builder.weight(f"{name}.{part}", (shape[1],)) for part in ("scale", "shift"))
     output = builder.tensor(name, operand.shape)
     builder.add(node, Elementwise(name, (operand,), output, weights, 2), channel_axis=1 - len(shape))
 
@@ -179,7 +179,7 @@ def normalization(builder: Builder, node: Node) -> None:
     operand = builder.operand(node, 0, width or (rows, prod(shape) // rows))
     name = builder.name(node)
     weights = tuple(
-        builder.tensor(f"{name}.{part}", size)
+        builder.weight(f"{name}.{part}", size)
         for part, size in zip(("scale", "bias"), parameters, strict=False)
         if size is not None
     )

@@ -101,7 +101,7 @@ def _weights(builder: Builder, node: Node, channels: int, filters: int) -> _Weig
 
 
 def _tensors(builder: Builder, name: str, found: _Weights) -> tuple[Tensor, ...]:
-    weight = builder.tensor(f"{name}.weight", found.weight)
+    weight = builder.weight(f"{name}.weight", found.weight)
     return (weight,) if found.bias is None else (weight, builder.tensor(f"{name}.bias", (found.bias,)))
 
 
