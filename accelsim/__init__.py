@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from accelsim.analysis.advise import Advice as Advice
+    from accelsim.analysis.advice import Advice as Advice
     from accelsim.analysis.advise import advise as advise
     from accelsim.analysis.compare_report import Comparison as Comparison
     from accelsim.analysis.compare_report import compare as compare
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Accelerator": "hardware.accelerator",
     "AccelsimError": "errors",
-    "Advice": "analysis.advise",
+    "Advice": "analysis.advice",
     "Cocco": "search",
     "Comparison": "analysis.compare_report",
     "DramMemory": "hardware.memory.dram",

@@ -1,150 +1,44 @@
-"""Advice: which single change pays most. Every option is predicted from the run's ledger, and the best are simulated.
+"""Advice: which single change pays most. Every option is predicted from the run's own times, the best are simulated.
 
-An option changes one field of the template (twice the bandwidth, the buffer, the rows …), or the scheduler. The
-prediction is a bottleneck model: it sees where the cycles of the run went, but runs nothing. The simulation runs the
-recorded program on the changed machine, and, where the workload is at hand, a schedule searched anew for it; the faster
-one counts. Both stand side by side, so that one sees what the predictions are worth.
+Three passes, each more expensive than the one before:
+
+1. *Elasticity*: the share of the run in which a resource is critical. That is how much shorter the run becomes, at
+   first, for each part by which the resource becomes faster.
+2. *Prediction*: a bottleneck model of every option (:mod:`accelsim.analysis.predict`), which runs nothing.
+3. *Simulation*: the recorded program on the changed machine, and, where the workload is at hand, a schedule searched
+   anew for it; the faster one counts. Two idealised runs give the most that memory and computing could ever buy.
+
+Predicted and simulated stand side by side, so that one sees what the predictions are worth. Times are compared in
+seconds a sample, since an option may change the clock or the batch.
 """
 
 from __future__ import annotations
 
-import html
-import re
-from collections.abc import Iterator
+import dataclasses
 from contextlib import suppress
-from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
+from accelsim.analysis.advice import Advice, Gain, Option
 from accelsim.analysis.energy import energy_pj
-from accelsim.analysis.predict import Cost, Ledger, predict
+from accelsim.analysis.options import Change, changes, with_fewer_bits
+from accelsim.analysis.predict import Bottlenecks, Cost, predict
+from accelsim.analysis.roofline import Limits
 from accelsim.engine import simulate
 from accelsim.engine.replay import recorded_accelerator
-from accelsim.errors import BufferOverflow, InputError, MappingError, ProgramError
+from accelsim.errors import BufferOverflow, InputError, MappingError, ProgramError, UnsupportedOperator
 from accelsim.hardware.accelerator import Accelerator
-from accelsim.hardware.template import parse_template
 from accelsim.program.bounds import busy_cycles
 from accelsim.program.lower import lower
 from accelsim.program.rebind import rebind
-from accelsim.program.tables import ResourceKind
-from accelsim.search import BEST, SCHEDULERS, Watch
+from accelsim.program.tables import ActivityKind, Program, ResourceKind
+from accelsim.search import SCHEDULERS, Watch
 from accelsim.search.objective import parse_objective
-from accelsim.timeline.stalls import cycles_by_cause
+from accelsim.timeline.stalls import critical_path, cycles_by_cause
 from accelsim.timeline.table import Timeline
-from accelsim.units import format_energy
 from accelsim.workload.cut import cut_to_fit
 from accelsim.workload.graph import Workload
-from accelsim.yaml_tree import read_tree
-
-DOUBLED = (
-    "dram.bandwidth",
-    "buffers.global.capacity",
-    "buffers.global.read_bandwidth",
-    "pe_array.rows",
-    "pe_array.columns",
-    "vector_unit.throughput",
-)
-"""Fields of the template that are tried at twice their value."""
-HALVED = ("dram.latency",)
-"""Fields that are tried at half their value."""
-WORTH_SAYING = 0.01
-
-
-@dataclass(frozen=True)
-class Option:
-    """One change, and what it makes of the run."""
-
-    change: str
-    """As ``--set`` takes it, or ``scheduler=NAME``."""
-    predicted: Cost
-    simulated: Cost
-
-
-@dataclass(frozen=True)
-class Advice:
-    """Options ranked by the time that they save."""
-
-    title: str
-    baseline: Cost
-    bottleneck: str
-    """A sentence about where the time goes."""
-    options: tuple[Option, ...]
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """Bottleneck, what to do first and what it buys, what not to bother with, how good the predictions were."""
-        useful = [option for option in self.options if self._gain(option.simulated) >= 1 + WORTH_SAYING]
-        useless = [option.change for option in self.options if option not in useful]
-        found = [self.bottleneck]
-        for place, option in enumerate(useful):
-            begin = "Do first" if place == 0 else "Then worth a look"
-            found.append(
-                f"{begin}: {option.change}. The run becomes {self._gain(option.simulated):.2f} times as fast "
-                f"({self._gain(option.predicted):.2f} predicted), and {self._energy(option.simulated)}."
-            )
-        if useless:
-            found.append(f"Not worth it for speed, less than {WORTH_SAYING:.0%} each: {', '.join(useless)}.")
-        if self.options:
-            worst = max(
-                abs(option.predicted.latency_cycles / max(option.simulated.latency_cycles, 1) - 1)
-                for option in self.options
-            )
-            found.append(f"The predicted times were off by at most {100 * worst:.1f} %.")
-        return tuple(found)
-
-    def _gain(self, cost: Cost) -> float:
-        return self.baseline.latency_cycles / max(cost.latency_cycles, 1)
-
-    def _energy(self, cost: Cost) -> str:
-        change = cost.energy_pj / self.baseline.energy_pj - 1 if self.baseline.energy_pj else 0.0
-        if abs(change) < WORTH_SAYING / 2:
-            return "the energy stays the same"
-        return f"the energy {'rises' if change > 0 else 'falls'} by {100 * abs(change):.0f} %"
-
-    def to_dict(self) -> dict[str, Any]:
-        """As ``accelsim advise --json`` prints it."""
-        return {
-            "baseline": self.baseline._asdict(),
-            "options": [
-                {
-                    "change": option.change,
-                    "predicted": option.predicted._asdict(),
-                    "simulated": option.simulated._asdict(),
-                }
-                for option in self.options
-            ],
-            "sentences": list(self.sentences),
-        }
-
-    def _rows(self) -> Iterator[tuple[str, ...]]:
-        yield "change", "cycles predicted", "simulated", "times as fast", "energy predicted", "simulated"
-        for option in self.options:
-            yield (
-                option.change,
-                f"{option.predicted.latency_cycles:,}",
-                f"{option.simulated.latency_cycles:,}",
-                f"{self._gain(option.simulated):.3f}",
-                format_energy(option.predicted.energy_pj),
-                format_energy(option.simulated.energy_pj),
-            )
-
-    def __str__(self) -> str:
-        rows = list(self._rows())
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        lines = [
-            "  ".join(
-                [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-            )
-            for row in rows
-        ]
-        return "\n".join([self.title, "", *(f"* {sentence}" for sentence in self.sentences), "", *lines])
-
-    def _repr_html_(self) -> str:
-        head, *rows = (
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows()
-        )
-        sentences = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.sentences)
-        return f"<h3>{html.escape(self.title)}</h3><ul>{sentences}</ul><table>{head}{''.join(rows)}</table>"
 
 
 def advise(
@@ -171,81 +65,133 @@ def advise(
     machine = recorded_accelerator(timeline) if accelerator is None else accelerator
     if timeline.program.facts.get("hardware_digest") not in (None, machine.digest):
         raise InputError(f"the timeline ran on another machine than '{machine.name}' as given; give that machine")
-    ledger = Ledger.of(timeline)
-    changes = _changes(timeline, machine, workload is not None)
-    predictions = (
-        (predict(ledger, machine, change.accelerator, change.scheduler is not None), change) for change in changes
-    )
-    predicted = sorted(predictions, key=lambda pair: pair[0])
-    options = [
-        Option(change.text, cost, simulated)
-        for cost, change in predicted[:top]
-        if (simulated := _simulate(timeline, change, machine, workload, time_limit_seconds)) is not None
-    ]
-    options.sort(key=lambda option: option.simulated)
+    baseline = Cost(timeline.latency_cycles, energy_pj(timeline))
+    found = Bottlenecks.of(timeline)
+    predicted = []
+    for change in changes(timeline, machine, workload):
+        with suppress(MappingError, UnsupportedOperator):  # a tile that the changed array could not hold
+            predicted.append((gain(baseline, predict(found, machine, change), machine, change), change))
+    predicted.sort(key=lambda pair: (-pair[0].speedup, pair[0].energy_ratio))
+    options = []
+    for guess, change in predicted[:top]:
+        cost = _simulate(timeline, change, machine, workload, time_limit_seconds)
+        if cost is not None:
+            options.append(
+                Option(
+                    change=change.text,
+                    kind=change.kind,
+                    risk=change.risk,
+                    predicted=guess,
+                    simulated=gain(baseline, cost, machine, change),
+                    peak_watts=peak_watts(change.accelerator),
+                )
+            )
+    options.sort(key=lambda option: (-option.simulated.speedup, option.simulated.energy_ratio, option.change))
     facts = timeline.program.facts
     return Advice(
         title=f"Advice for {facts.get('workload', 'a trace')} on {machine.name}",
-        baseline=Cost(timeline.latency_cycles, energy_pj(timeline)),
+        baseline=baseline,
+        peak_watts=peak_watts(machine),
         bottleneck=_bottleneck(timeline),
+        elasticity=elasticity(timeline),
+        limits=_limits(timeline),
         options=tuple(options),
+        tried=len(predicted),
     )
 
 
-@dataclass(frozen=True)
-class _Change:
-    text: str
-    accelerator: Accelerator
-    scheduler: str | None = None
-    """Another scheduler; None for the run's own."""
+def gain(baseline: Cost, cost: Cost, machine: Accelerator, change: Change) -> Gain:
+    """What a change buys, for each sample of the run."""
+    seconds = cost.latency_cycles / change.accelerator.clock_hz / change.batch
+    before = baseline.latency_cycles / machine.clock_hz
+    energy = cost.energy_pj / change.batch / baseline.energy_pj if baseline.energy_pj else 1.0
+    return Gain(cost.latency_cycles, cost.energy_pj, before / seconds if seconds else 1.0, energy)
 
 
-def _changes(timeline: Timeline, machine: Accelerator, has_workload: bool) -> Iterator[_Change]:
-    """All changes that the template has a field for and that give a machine."""
-    values = read_tree(machine.source, "the recorded template", InputError).values
-    for field in (*DOUBLED, *HALVED):
-        value: Any = values
-        for key in field.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        changed = scaled(value, Decimal(2) if field in DOUBLED else Decimal("0.5"))
-        if changed is None:
-            continue
-        try:
-            yield _Change(
-                f"{field}={changed}", parse_template(machine.source, "the recorded template", [f"{field}={changed}"])
-            )
-        except InputError:  # twice as much is more than a template may say
-            continue
-    if has_workload and timeline.provenance.get("scheduler") != BEST:
-        yield _Change(f"scheduler={BEST}", machine, BEST)
+def peak_watts(machine: Accelerator) -> float:
+    """Power with the array and the link both busy, by the template's energies: what cooling and supply must bear."""
+    limits = Limits.of(machine)
+    link = float(limits.dram_bytes_per_cycle) * max(machine.dram.read_pj_per_byte, machine.dram.write_pj_per_byte)
+    port = float(limits.port_bytes_per_cycle or 0) * limits.port_pj_per_byte
+    per_cycle = limits.macs_per_cycle * limits.mac_pj + link + port + machine.static_pj_per_cycle
+    return per_cycle * machine.clock_hz * 1e-12
 
 
-def scaled(value: object, factor: Decimal) -> str | None:
-    """A quantity times a factor, in its own unit: ``16 GB/s`` -> ``32 GB/s``; None for 0, or what is no quantity."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(.*?)\s*", str(value))
-    if match is None or isinstance(value, bool) or not Decimal(match[1]):
-        return None
-    number = format((Decimal(match[1]) * factor).normalize(), "f")
-    return f"{number} {match[2]}".strip()
+def elasticity(timeline: Timeline) -> dict[str, float]:
+    """Share of the run in which each resource is on the critical path; ``latency`` is that of links."""
+    program, events = timeline.program, timeline.events
+    path = critical_path(timeline)
+    shares: dict[str, float] = {}
+    total = max(timeline.latency_cycles, 1)
+    begins = events.start_cycles[path]
+    nexts = np.append(begins[1:], timeline.latency_cycles)[: len(path)]
+    for event, begin, until in zip(path.tolist(), begins.tolist(), nexts.tolist(), strict=True):
+        end = min(int(events.end_cycles[event]), until)
+        name = program.resource_names[events.resource[event]]
+        shares[name] = shares.get(name, 0.0) + max(end - begin, 0) / total
+        if until > end:
+            shares["latency"] = shares.get("latency", 0.0) + (until - end) / total
+    return shares
+
+
+def _limits(timeline: Timeline) -> dict[str, float]:
+    """How many times as fast the run would be with infinitely fast computing, and with infinitely fast memory."""
+    program = timeline.program
+    tile = program.activities.kind == ActivityKind.TILE
+    no_compute = program.activities._replace(cycles=np.where(tile, 0, program.activities.cycles))
+    no_bytes = program.activities._replace(bytes=np.zeros_like(program.activities.bytes))
+    no_latency = program.resources._replace(latency_cycles=np.zeros_like(program.resources.latency_cycles))
+    ideal = {
+        "computing": dataclasses.replace(program, activities=no_compute),
+        "memory": dataclasses.replace(program, activities=no_bytes, resources=no_latency),
+    }
+    found = {}
+    for name, changed in ideal.items():
+        with suppress(ProgramError):  # claims that come in another order may come to a standstill
+            cycles = simulate(changed).latency_cycles
+            found[name] = timeline.latency_cycles / cycles if cycles else float("inf")
+    return found
 
 
 def _simulate(
     timeline: Timeline,
-    change: _Change,
+    change: Change,
     machine: Accelerator,
     workload: Workload | None,
     time_limit_seconds: float | None,
 ) -> Cost | None:
     """The faster of the recorded program on the changed machine and a schedule searched for it; None without either."""
     found = []
-    if change.scheduler is None:
-        with suppress(ProgramError):  # its order of transfers comes to a standstill there, or a tile does not fit
-            found.append(_cost(simulate(rebind(timeline.program, change.accelerator, machine))))
+    if change.scheduler is None and change.batch == 1:
+        with suppress(ProgramError, MappingError, UnsupportedOperator):
+            # Its order of transfers comes to a standstill there, or a tile does not fit.
+            program = rebind(timeline.program, change.accelerator, machine)
+            found.append(_cost(simulate(_fewer_bytes(program, change.bits))))
     name = change.scheduler or timeline.provenance.get("scheduler")
     if workload is not None and isinstance(name, str) and name in SCHEDULERS:
-        with suppress(BufferOverflow, MappingError):
-            found.append(_searched(timeline, name, workload, change.accelerator, time_limit_seconds))
+        with suppress(BufferOverflow, MappingError, UnsupportedOperator):
+            changed = workload.with_batch(workload.batch * change.batch)
+            if change.bits != 1:
+                changed = with_fewer_bits(changed, change.bits)
+            found.append(_searched(timeline, name, changed, change.accelerator, time_limit_seconds))
     return min(found, default=None)
+
+
+def _fewer_bytes(program: Program, share: float) -> Program:
+    """The same program with every tensor so many times as large."""
+    if share == 1:
+        return program
+    claims, activities = program.claims, program.activities
+    size = np.ceil(activities.bytes * share).astype(np.int64)
+    energy = program.energy_pj.copy()
+    moves = activities.bytes > 0
+    energy[moves] *= (size[moves] / activities.bytes[moves])[:, None]
+    return dataclasses.replace(
+        program,
+        activities=activities._replace(bytes=size),
+        claims=claims._replace(bytes=np.ceil(claims.bytes * share).astype(np.int64)),
+        energy_pj=energy,
+    )
 
 
 def _searched(
@@ -255,7 +201,8 @@ def _searched(
     objective = parse_objective(str(provenance.get("objective", "energy^1*delay^1")))
     seed = provenance.get("seed")
     scheduler = SCHEDULERS[name].from_options(objective, seed if isinstance(seed, int) else 0)
-    fitted = cut_to_fit(workload, accelerator.buffers["global"].capacity_bytes)
+    whole = accelerator.dataflow.one_tile_per_operator
+    fitted = workload if whole else cut_to_fit(workload, accelerator.buffers["global"].capacity_bytes)
     result = scheduler.search(fitted, accelerator, Watch(time_limit_seconds))
     return _cost(simulate(lower(fitted, accelerator, result.schedule)))
 
@@ -280,15 +227,14 @@ def _bottleneck(timeline: Timeline) -> str:
     busy = sorted(busy_cycles(program).items(), key=lambda item: -item[1])
     if not busy:
         return "Nothing runs."
-    kinds = [ResourceKind(int(program.resources.kind[program.resource_names.index(name)])) for name, _ in busy]
+    kinds: list[Any] = [int(program.resources.kind[program.resource_names.index(name)]) for name, _ in busy]
     shares = [cycles / latency for _, cycles in busy]
-    said = (
-        f"{_PARTS[kinds[0]]} {'are' if kinds[0] == ResourceKind.CORE else 'is'} busy in {shares[0]:.0%} of its cycles"
-    )
+    part = _PARTS.get(kinds[0], f"'{busy[0][0]}'")
+    said = f"{part} {'are' if kinds[0] == ResourceKind.CORE else 'is'} busy in {shares[0]:.0%} of its cycles"
     if len(shares) > 1 and shares[1] > 0.9 * shares[0]:
         verdict = "computing and memory bandwidth limit it alike"
     elif shares[0] >= 0.8:
-        verdict = _ADVICE[kinds[0]]
+        verdict = _ADVICE.get(kinds[0], f"it is limited by '{busy[0][0]}'")
     else:
         verdict = "neither limits it alone: they wait for one another"
     causes = {_WAITS[cause]: cycles for cause, cycles in cycles_by_cause(timeline).items() if cause in _WAITS}

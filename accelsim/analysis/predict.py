@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.analysis.options import Change
 from accelsim.analysis.traffic import traffic
 from accelsim.hardware.accelerator import Accelerator
+from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.bounds import busy_cycles
 from accelsim.program.rebind import rebind
-from accelsim.program.tables import ActivityKind, IntColumn, Program, ResourceKind
+from accelsim.program.tables import ActivityKind, FloatTable, IntColumn, Program, ResourceKind
 from accelsim.timeline.stalls import operator_intervals
 from accelsim.timeline.table import Timeline
 
@@ -28,7 +30,7 @@ class Cost(NamedTuple):
     energy_pj: float
 
 
-class Ledger(NamedTuple):
+class Bottlenecks(NamedTuple):
     """Where the cycles of a run went. One row an operator, the last one for what belongs to none."""
 
     program: Program
@@ -36,6 +38,12 @@ class Ledger(NamedTuple):
     """The operator's share of the latency: its tiles, and the waiting before them."""
     link_cycles: IntColumn
     """Cycles of that in which the link was busy, for whatever operator."""
+    both_cycles: IntColumn
+    """Cycles of that in which the link was busy while a tile ran."""
+    weight_bytes: IntColumn
+    """Bytes of parameters that are loaded for it."""
+    moved_bytes: IntColumn
+    """All bytes that are moved for it."""
     spilled_bytes: int
     """Of results that were stored and loaded again."""
     small_spilled_bytes: int
@@ -44,31 +52,41 @@ class Ledger(NamedTuple):
     """Whether the scheduler uses buffer space to keep results on chip."""
 
     @staticmethod
-    def of(timeline: Timeline) -> Ledger:
-        """That of a run."""
+    def of(timeline: Timeline) -> Bottlenecks:
+        """Those of a run."""
         program, events = timeline.program, timeline.events
         starts, ends, operators = operator_intervals(timeline)
         rows = len(program.operator_names) + 1
-        window, link = np.zeros((2, rows), dtype=np.int64)
+        window, link, both, weights, all_bytes = np.zeros((5, rows), dtype=np.int64)
         np.add.at(window, operators, ends - starts)
         on_link = np.flatnonzero((program.resources.kind == ResourceKind.LINK)[events.resource])
         busy = _busy_before(events.start_cycles[on_link], events.end_cycles[on_link])
         np.add.at(link, operators, np.minimum(busy(ends) - busy(starts), ends - starts))
+        tiles = np.flatnonzero((program.resources.kind == ResourceKind.CORE)[events.resource])
+        begin, end = events.start_cycles[tiles], events.end_cycles[tiles]
+        of_tile = program.activities.operator[events.activity[tiles]]
+        np.add.at(both, of_tile, np.minimum(busy(end) - busy(begin), end - begin))
+        activities = program.activities
+        np.add.at(all_bytes, activities.operator, activities.bytes)
+        of_weights = (activities.kind == ActivityKind.LOAD) & (activities.tile < 0)
+        np.add.at(weights, activities.operator[of_weights], activities.bytes[of_weights])
         stored = np.zeros(len(program.tensor_names) + 1, dtype=np.int64)
         loaded = stored.copy()
-        activities = program.activities
         for kind, total in ((ActivityKind.STORE, stored), (ActivityKind.LOAD, loaded)):
             mine = activities.kind == kind
             np.add.at(total, activities.tensor[mine], activities.bytes[mine])
         spills = (stored[:-1] > 0) & (loaded[:-1] > 0)
-        both = (stored + loaded)[:-1]
+        spilled = (stored + loaded)[:-1]
         small = spills & (2 * stored[:-1] <= program.buffers.capacity_bytes.max(initial=0))
-        return Ledger(
+        return Bottlenecks(
             program=program,
             window_cycles=window,
             link_cycles=link,
-            spilled_bytes=int(both[spills].sum()),
-            small_spilled_bytes=int(both[small].sum()),
+            both_cycles=np.minimum(both, link),
+            weight_bytes=weights,
+            moved_bytes=all_bytes,
+            spilled_bytes=int(spilled[spills].sum()),
+            small_spilled_bytes=int(spilled[small].sum()),
             fuses=timeline.provenance.get("scheduler") not in (None, UNFUSED),
         )
 
@@ -86,43 +104,96 @@ def _busy_before(starts: IntColumn, ends: IntColumn) -> Callable[[IntColumn], In
     return busy
 
 
-def predict(ledger: Ledger, machine: Accelerator, changed: Accelerator, searched_anew: bool) -> Cost:
+def predict(found: Bottlenecks, machine: Accelerator, change: Change) -> Cost:
     """A bottleneck model, operator by operator; of a schedule that was searched, of the run as a whole.
 
-    Of the cycles of an operator, those of its tiles are priced on the changed machine, and those in which the link was
-    busy shrink with the bandwidth and with the bytes; the slower of the two counts. What neither explains is waiting
-    for transfers, and shrinks with the bandwidth too. A searched schedule moves transfers ahead into any operator's
-    time, so there the sums are compared. For another scheduler: no waiting at all, and results that fit into half the
-    buffer stay on chip.
+    The tiles of an operator are priced on the changed machine, and the cycles in which the link was busy in its time
+    shrink with the bandwidth and with the bytes. Where the link was the slower of the two, cycles in which only tiles
+    ran are a part that nothing can hide, and so are, where computing was slower, those in which only the link was
+    busy: these add up, of the rest the slower one counts. What is left is latency.
+
+    A searched schedule moves transfers ahead into any operator's time, so there the sums are compared. For another
+    scheduler: no waiting at all, and results that fit into half the buffer stay on chip.
 
     Args:
-        ledger: of the run.
+        found: of the run.
         machine: on which it ran.
-        changed: the machine of the prediction.
-        searched_anew: by a scheduler that fuses operators and moves transfers ahead.
+        change: what is changed; with a larger batch the cost is that of all of it.
     """
-    new, old = rebind(ledger.program, changed, machine), ledger.program
+    changed, anew = change.accelerator, change.scheduler is not None
+    new, old = rebind(found.program, changed, machine), found.program
     tile = old.activities.kind == ActivityKind.TILE
-    before, after = np.zeros((2, len(ledger.window_cycles)), dtype=np.int64)
+    before, after = np.zeros((2, len(found.window_cycles)))
     np.add.at(before, old.activities.operator[tile], old.activities.cycles[tile])
-    np.add.at(after, new.activities.operator[tile], new.activities.cycles[tile])
-    bandwidth = float(machine.dram.bytes_per_cycle / changed.dram.bytes_per_cycle)
+    np.add.at(after, new.activities.operator[tile], _tile_cycles(new, changed, change.batch)[tile])
+    slower_link = float(machine.dram.bytes_per_cycle / changed.dram.bytes_per_cycle)
+    others = found.moved_bytes - found.weight_bytes
+    share = np.where(
+        found.moved_bytes > 0,
+        change.bits * (found.weight_bytes + change.batch * others) / np.maximum(found.moved_bytes, 1),
+        change.bits,
+    )
     moved = max(traffic(old).total_bytes, 1)
     saved = 0.0
-    if searched_anew:
-        saved = ledger.small_spilled_bytes / moved
-    elif ledger.fuses and changed.buffers["global"].capacity_bytes > machine.buffers["global"].capacity_bytes:
-        saved = (1 - KEPT_BY_DOUBLING) * ledger.spilled_bytes / moved
-    link = ledger.link_cycles * bandwidth * (1 - saved)
-    if searched_anew:
+    if anew:
+        saved = found.small_spilled_bytes / moved
+    elif found.fuses and changed.buffers["global"].capacity_bytes > machine.buffers["global"].capacity_bytes:
+        saved = (1 - KEPT_BY_DOUBLING) * found.spilled_bytes / moved
+    link = found.link_cycles * slower_link * share * (1 - saved)
+    if anew:
         cycles = max(float(after.sum()), (1 - saved) * busy_cycles(new).get("dram", 0))
     else:
-        explained = [np.minimum(before, ledger.window_cycles), ledger.link_cycles]
-        slower = np.maximum(after, link).sum() if not ledger.fuses else max(after.sum(), link.sum())
-        rest = ledger.window_cycles.sum() - (
-            np.maximum(*explained).sum() if not ledger.fuses else max(column.sum() for column in explained)
-        )
-        cycles = float(slower + rest * bandwidth)
+        busy = (before, found.link_cycles, found.both_cycles, found.window_cycles, after, link)
+        columns = [column.astype(np.float64) for column in busy]
+        if found.fuses:
+            columns = [column.sum(keepdims=True) for column in columns]
+        cycles = float(_windows(*columns, latency=_latency_ratio(machine, changed)).sum())
     moves = new.activities.kind != ActivityKind.TILE
-    dynamic_pj = float(new.energy_pj[~moves].sum() + (1 - saved) * new.energy_pj[moves].sum())
+    of_operator = share[new.activities.operator[moves]]
+    dynamic_pj = float(
+        change.batch * new.energy_pj[~moves].sum()
+        + (1 - saved) * (new.energy_pj[moves].sum(axis=1) * of_operator).sum()
+    )
     return Cost(round(cycles), dynamic_pj + new.static_pj_per_cycle * cycles)
+
+
+def _windows(
+    core: FloatTable,
+    link: FloatTable,
+    both: FloatTable,
+    window: FloatTable,
+    core_after: FloatTable,
+    link_after: FloatTable,
+    *,
+    latency: float,
+) -> FloatTable:
+    """Lengths of windows after a change, from how long core, link and both were busy in each of them before it."""
+    core = np.minimum(core, window)
+    both = np.minimum(both, np.minimum(core, link))
+    faster_core, faster_link = core_after / np.maximum(core, 1), link_after / np.maximum(link, 1)
+    alone = np.where(link >= core, (core - both) * faster_core, (link - both) * faster_link)
+    hidden = np.where(
+        link >= core, np.maximum(core_after - alone, link_after), np.maximum(core_after, link_after - alone)
+    )
+    neither = np.maximum(window - core - link + both, 0)
+    lengths: FloatTable = hidden + alone + neither * latency
+    return lengths
+
+
+def _latency_ratio(machine: Accelerator, changed: Accelerator) -> float:
+    before = machine.dram.latency_cycles
+    return changed.dram.latency_cycles / before if before else 1.0
+
+
+def _tile_cycles(program: Program, accelerator: Accelerator, batch: int) -> FloatTable:
+    """Cycles of tiles that do ``batch`` times the work, on the array in one go: it fills and drains once."""
+    cycles = program.activities.cycles.astype(np.float64)
+    if batch == 1:
+        return cycles
+    shapes = TileColumns(*np.ascontiguousarray(program.shapes.T))
+    cycles *= batch
+    on_array = program.activities.shape >= 0
+    if on_array.any():
+        larger = accelerator.array_cost(shapes._replace(batch=batch * shapes.batch)).cycles
+        cycles[on_array] = np.minimum(cycles[on_array], larger[program.activities.shape[on_array]])
+    return cycles

@@ -11,6 +11,7 @@ from accelsim.cli import common
 from accelsim.errors import InputError
 
 if TYPE_CHECKING:
+    from accelsim.hardware.accelerator import Accelerator
     from accelsim.timeline.table import Timeline
     from accelsim.workload.graph import Workload
 
@@ -67,28 +68,36 @@ def roofline_command(
     show_default=True,
     help="Seconds that a search for a new schedule may take, for each option.",
 )
+@click.option("--hardware", help="The machine that it ran on, for a timeline that does not hold its template.")
+@common.overrides
 @common.as_json
-def advise_command(timeline: str, top: int, time_limit: float, as_json: bool) -> None:
+def advise_command(
+    timeline: str, top: int, time_limit: float, hardware: str | None, overrides: tuple[str, ...], as_json: bool
+) -> None:
     """Investments ranked by payoff, each predicted from the run and then simulated.
 
-    TIMELINE is a timeline.npz of `accelsim run --out`. Where its workload is still found, schedules are searched anew
-    for the changed machines; else the recorded one runs on them.
+    TIMELINE is a timeline.npz of `accelsim run --out`, or a trace. Where its workload is still found, schedules are
+    searched anew for the changed machines; else the recorded one runs on them.
     """
     from accelsim.analysis.advise import advise
+    from accelsim.engine.replay import recorded_accelerator
     from accelsim.formats import load_timeline
+    from accelsim.library import load_accelerator
 
     loaded = load_timeline(timeline)
+    if hardware is None and overrides:
+        raise InputError("--set changes the machine that --hardware names; give that too")
+    machine = recorded_accelerator(loaded) if hardware is None else load_accelerator(hardware, overrides)
     with common.progress("predicting and simulating"):
-        found = advise(loaded, _workload_of(loaded), top=top, time_limit_seconds=time_limit)
+        found = advise(loaded, _workload_of(loaded, machine), machine, top=top, time_limit_seconds=time_limit)
     if as_json:
         common.print_json(found.to_dict())
     else:
         click.echo(str(found))
 
 
-def _workload_of(timeline: Timeline) -> Workload | None:
+def _workload_of(timeline: Timeline, machine: Accelerator) -> Workload | None:
     """What ran, read again from where it came from; None, with a note, where that is gone or has changed."""
-    from accelsim.engine.replay import recorded_accelerator
     from accelsim.library import load_workload
     from accelsim.workload.cut import cut_to_fit
 
@@ -103,7 +112,7 @@ def _workload_of(timeline: Timeline) -> Workload | None:
                 allow_unsupported=provenance.get("allow_unsupported") is True,
                 **{str(name): value for name, value in parameters.items()},
             )
-            capacity_bytes = recorded_accelerator(timeline).buffers["global"].capacity_bytes
+            capacity_bytes = machine.buffers["global"].capacity_bytes
             if cut_to_fit(workload, capacity_bytes).digest == facts.get("workload_digest"):
                 return workload
             why = f"the workload {source} has changed since the run"

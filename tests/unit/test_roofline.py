@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.analysis.advise import scaled
+from accelsim.analysis.options import scaled
 from accelsim.analysis.roofline import Point, datasheet_roofs, roofline_points
 from accelsim.errors import InputError, WorkloadError
 from accelsim.hardware.accelerator import Accelerator

@@ -85,8 +85,8 @@ def test_advice_is_what_a_run_on_the_changed_machine_gives(folder: Path) -> None
     """The machine waits for DRAM, so bandwidth pays and rows do not; each figure is that of a run with that --set."""
     before = run(folder, "run", *SLOW_MEMORY)
     found = json.loads(in_this_process("advise", "run/timeline.npz", "--top", "20", "--json", folder=folder).stdout)
-    times = [option["simulated"]["latency_cycles"] for option in found["options"]]
-    assert times == sorted(times)
+    gains = [option["simulated"]["speedup"] for option in found["options"]]
+    assert gains == sorted(gains, reverse=True)
     assert found["baseline"]["latency_cycles"] == before["latency_cycles"]
     options = {option["change"]: option for option in found["options"]}
     assert set(options) == {
@@ -94,15 +94,40 @@ def test_advice_is_what_a_run_on_the_changed_machine_gives(folder: Path) -> None
         "buffers.global.capacity=384 KiB",
         "pe_array.rows=64",
         "pe_array.columns=64",
+        "pe_array.rows=64, pe_array.columns=16",
+        "pe_array.columns=64, pe_array.rows=16",
         "vector_unit.throughput=64 op/cycle",
-        "scheduler=interleave",
+        "clock=2 GHz, dram.bandwidth=1 B/cycle",
+        "--batch 2",
+        "--bits 4",
+        "--scheduler interleave",
     }
     for change in ("dram.bandwidth=4 B/cycle", "pe_array.rows=64", "vector_unit.throughput=64 op/cycle"):
         again = run(folder, "again", *SLOW_MEMORY, "--set", change)
         simulated = options[change]["simulated"]
-        assert simulated == {"latency_cycles": again["latency_cycles"], "energy_pj": again["energy_pj"]}
+        assert (simulated["latency_cycles"], simulated["energy_pj"]) == (again["latency_cycles"], again["energy_pj"])
+        assert simulated["speedup"] == pytest.approx(before["latency_cycles"] / again["latency_cycles"], rel=1e-12)
+    # A clock twice as fast halves seconds, a batch of two has two samples to share the time.
+    for change, given, share in (
+        ("clock=2 GHz, dram.bandwidth=1 B/cycle", ("--set", "clock=2 GHz", "--set", "dram.bandwidth=1 B/cycle"), 2),
+        ("--batch 2", (*SLOW_MEMORY, "--batch", "2"), 2),
+    ):
+        again = run(folder, "again", *given)
+        simulated = options[change]["simulated"]
+        assert (simulated["latency_cycles"], simulated["energy_pj"]) == (again["latency_cycles"], again["energy_pj"])
+        speedup = share * before["latency_cycles"] / again["latency_cycles"]
+        assert simulated["speedup"] == pytest.approx(speedup, rel=1e-12)
+    # Half the bits are half the bytes: at least as good as twice the bandwidth, and half the energy of DRAM.
+    halved, doubled = options["--bits 4"]["simulated"], options["dram.bandwidth=4 B/cycle"]["simulated"]
+    assert halved["latency_cycles"] <= doubled["latency_cycles"]
+    assert doubled["energy_pj"] - halved["energy_pj"] >= before["energy_by_part_pj"]["dram"] / 2 * (1 - 1e-9)
+    assert all(abs(option["error"]) < 0.1 for option in found["options"] if option["kind"] != "scheduler")
+    # The critical path is whole: each cycle of the run belongs to one resource, or to latency.
+    assert sum(found["elasticity"].values()) == pytest.approx(1, rel=1e-12)
+    assert found["elasticity"]["dram"] > 0.5
+    assert found["limits"]["memory"] > found["limits"]["computing"] >= 1
     assert "limited by memory bandwidth" in found["sentences"][0]
-    assert found["sentences"][1].startswith(f"Do first: {found['options'][0]['change']}")
+    assert found["sentences"][2].startswith(f"Do first: {found['options'][0]['change']}")
 
 
 def test_advice_without_the_workload_runs_the_recorded_schedule(folder: Path) -> None:
@@ -112,7 +137,21 @@ def test_advice_without_the_workload_runs_the_recorded_schedule(folder: Path) ->
     assert "note: the workload of the run cannot be read again" in finished.stderr
     changes = [option["change"] for option in json.loads(finished.stdout)["options"]]
     assert "dram.bandwidth=20 B/cycle" in changes
-    assert not any(change.startswith("scheduler=") for change in changes)
+    assert not any(change.startswith("--") for change in changes)
+
+
+def test_advice_for_a_timeline_without_its_machine(folder: Path) -> None:
+    from accelsim.formats import save_timeline
+    from tests.timelines import worked_example
+
+    save_timeline(worked_example(), folder / "trace.npz")
+    assert "give the machine with --hardware" in in_this_process("advise", "trace.npz", folder=folder, status=2).stderr
+    refused = in_this_process("advise", "trace.npz", "--set", "clock=1 GHz", folder=folder, status=2)
+    assert "--set changes the machine that --hardware names" in refused.stderr
+    arguments = ("advise", "trace.npz", "--hardware", "scalesim_32x32", "--set", "dram.bandwidth=16 B/cycle", "--json")
+    found = json.loads(in_this_process(*arguments, folder=folder).stdout)
+    assert found["options"][0]["change"] in {option["change"] for option in found["options"]}
+    assert found["options"][0]["simulated"]["speedup"] >= 1
 
 
 def test_advice_notices_a_workload_that_has_changed(folder: Path) -> None:
