@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from accelsim.search import SearchResult as SearchResult
     from accelsim.search import SoMa as SoMa
     from accelsim.search import Watch as Watch
+    from accelsim.timeline.contention import bandwidth_by_queue as bandwidth_by_queue
+    from accelsim.timeline.contention import link_waits as link_waits
     from accelsim.timeline.table import Timeline as Timeline
     from accelsim.workload.graph import Workload as Workload
     from accelsim.workload.operator import Operand as Operand
@@ -89,11 +91,13 @@ _HOMES = {
     "Workload": "workload.graph",
     "active_elements": "hardware.dataflow.systolic_cycles",
     "advise": "analysis.advise",
+    "bandwidth_by_queue": "timeline.contention",
     "clocked_product": "hardware.dataflow.systolic_cycles",
     "compare": "analysis.compare_report",
     "explain": "program.explain",
     "ledger_report": "analysis.ledger_report",
     "from_torch": "formats.torch_export",
+    "link_waits": "timeline.contention",
     "load_accelerator": "library",
     "load_memory": "library",
     "load_timeline": "formats",

@@ -231,7 +231,7 @@ def _moved(timeline: Timeline, part: int) -> Counts:
         bytes=int(activities.bytes.sum()),
         energy_pj=math.fsum(energy_pj[:, part].tolist()),
         compute_cycles=busy["core"],
-        transfer_cycles=busy["dram"],
+        transfer_cycles=max(cycles for name, cycles in busy.items() if name != "core"),
     )
 
 

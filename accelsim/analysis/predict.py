@@ -141,7 +141,9 @@ def predict(found: Bottlenecks, machine: Accelerator, change: Change) -> Cost:
         saved = (1 - KEPT_BY_DOUBLING) * found.spilled_bytes / moved
     link = found.link_cycles * slower_link * share * (1 - saved)
     if anew:
-        cycles = max(float(after.sum()), (1 - saved) * busy_cycles(new).get("dram", 0))
+        links = (new.resources.kind == ResourceKind.LINK).tolist()
+        busy = max((cycles for cycles, link in zip(busy_cycles(new).values(), links, strict=True) if link), default=0)
+        cycles = max(float(after.sum()), (1 - saved) * busy)
     else:
         busy = (before, found.link_cycles, found.both_cycles, found.window_cycles, after, link)
         columns = [column.astype(np.float64) for column in busy]

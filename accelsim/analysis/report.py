@@ -17,6 +17,7 @@ from accelsim.analysis.sections import Row, Section, section_lines, section_tabl
 from accelsim.analysis.traffic import traffic
 from accelsim.program.bounds import busy_cycles, lower_bound_cycles
 from accelsim.program.tables import ActivityKind, Program, ResourceKind
+from accelsim.timeline.contention import link_waits
 from accelsim.timeline.occupancy import peak_buffer_bytes
 from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
 from accelsim.timeline.table import Timeline
@@ -76,6 +77,7 @@ def summary(timeline: Timeline, per_layer: bool = False) -> dict[str, object]:
         },
         "peak_buffer_bytes": peak_buffer_bytes(timeline),
         "cycles_by_cause": cycles_by_cause(timeline),
+        "link_wait_cycles": link_waits(timeline),
         "tiles": tiles,
         "transfers": program.size - tiles,
         "search_seconds": provenance.get("search_seconds", 0.0),
@@ -154,6 +156,7 @@ class Report:
             Section("Key figures", self._key_figures()),
             Section("Cycles by cause", self._cycles_by_cause()),
             Section("What the compute cycles did", self._compute_cycles()),
+            Section("Waiting for a link, by who had it", self._link_waits()),
             Section("Energy by part", self._energy_by_part()),
             Section("Peak buffer use", self._peak_buffers()),
             Section(
@@ -209,6 +212,17 @@ class Report:
             self._cycles_row(name, labels[name], LABELS[name])
             for name in TILE_LABELS
             if name in labels and name != UNKNOWN
+        ]
+
+    def _link_waits(self) -> list[Row]:
+        """Nothing where each link has one queue, which nobody can hold up."""
+        queues = self.timeline.program.queues
+        links = np.bincount(queues.resource, minlength=1)
+        if not (links > 1).any() and not queues.outstanding.any():
+            return []
+        return [
+            Row(name, f"{sum(waits.values()):,}", ", ".join(f"{holder} {cycles:,}" for holder, cycles in waits.items()))
+            for name, waits in link_waits(self.timeline).items()
         ]
 
     def _energy_by_part(self) -> list[Row]:

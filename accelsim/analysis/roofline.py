@@ -79,7 +79,7 @@ class Limits(NamedTuple):
             vector_ops_per_cycle=accelerator.vector_ops_per_cycle,
             mac_pj=float(accelerator.array_cost(one_mac).energy_pj[0, mac]),
             vector_pj=accelerator.vector_unit.pj_per_operation,
-            dram_bytes_per_cycle=accelerator.dram.bytes_per_cycle,
+            dram_bytes_per_cycle=accelerator.dram.peak_bytes_per_cycle,
             port_bytes_per_cycle=buffer.read_bytes_per_cycle,
             port_pj_per_byte=buffer.read_pj_per_byte,
         )
@@ -184,7 +184,7 @@ def datasheet_roofs(accelerator: Accelerator) -> tuple[Roof, ...]:
     ]
     if limits.port_bytes_per_cycle is not None:
         roofs.append(roof(BUFFER, "B/cycle", limits.port_bytes_per_cycle, "reads"))
-    roofs.append(roof(DRAM, "B/cycle", dram.bytes_per_cycle, "reads and writes"))
+    roofs.append(roof(DRAM, "B/cycle", dram.peak_bytes_per_cycle, "reads and writes"))
     for level, energy, of in ((ARRAY, limits.mac_pj, "MACs"), (VECTOR_UNIT, limits.vector_pj, "vector operations")):
         if energy:
             operations = OPERATIONS_PER_MAC if level == ARRAY else 1

@@ -16,6 +16,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import CounterDescriptor,
 
 from accelsim.program.tables import IntColumn, ResourceKind
 from accelsim.timeline.columns import event_columns
+from accelsim.timeline.contention import bandwidth_by_queue
 from accelsim.timeline.occupancy import bin_edges, buffer_occupancy, bytes_in_bins
 from accelsim.timeline.stalls import cause_events
 from accelsim.timeline.table import Timeline
@@ -144,6 +145,15 @@ def _add_counters(trace: Any, timeline: Timeline) -> None:
         name = f"bytes per cycle over {program.resource_names[resource]}"
         _add_counter(trace, number, name, CounterDescriptor.UNIT_UNSPECIFIED, edges, rate)
         number += 1
+    shared = np.bincount(program.queues.resource, minlength=len(program.resource_names)) > 1
+    moved_by = bandwidth_by_queue(timeline, BANDWIDTH_SAMPLES)
+    for queue, moved in zip(moved_by.queues, moved_by.bytes, strict=True):
+        resource = program.queues.resource[queue]
+        if shared[resource]:
+            name = f"bytes per cycle over {program.resource_names[resource]} by {program.queue_names[queue]}"
+            rate = np.append(moved / np.maximum(np.diff(edges), 1), 0.0)
+            _add_counter(trace, number, name, CounterDescriptor.UNIT_UNSPECIFIED, edges, rate)
+            number += 1
 
 
 def _add_counter(

@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from accelsim.hardware.fields import Bytes, Count, Cycles, EnergyPerByte, Fields, Rate
+from accelsim.hardware.fields import Bytes, Count, Cycles, EnergyPerByte, FieldMistake, Fields, Rate
+
+ArbitrationName = Literal["in_order", "round_robin", "fair", "weighted", "priority"]
 
 
 def _known_fidelity(value: object) -> object:
@@ -17,24 +19,55 @@ def _known_fidelity(value: object) -> object:
     return value
 
 
+SHARING = ("fair", "weighted", "priority")
+"""Rules that share a link grant by grant, even where no size of a grant is given."""
+USUAL_GRANT_BYTES = 4096
+
+
+class KindFields(Fields):
+    """A whole number for each kind of tensor."""
+
+    load_weight: Count = 1
+    load_input: Count = 1
+    store_output: Count = 1
+
+
 class DramFields(Fields):
     """The off-chip memory as a template describes it."""
 
     bandwidth: Rate
     latency: Cycles = 0
     fidelity: Annotated[Literal["link"], BeforeValidator(_known_fidelity)] = "link"
-    arbitration: Literal["in_order", "round_robin"] = "in_order"
+    arbitration: ArbitrationName = "in_order"
     grant: Bytes = Field(default=0)
+    weights: KindFields | None = None
+    ranks: KindFields | None = None
+    directions: Literal["shared", "separate"] = "shared"
+    outstanding: Annotated[int, Field(strict=True, ge=0, le=1 << 16, examples=[16])] = 0
     read_energy: EnergyPerByte
     write_energy: EnergyPerByte
 
     def link(self) -> Link:
-        """The link that these fields describe."""
+        """The link that these fields describe.
+
+        Raises :class:`FieldMistake` for weights or ranks that the arbitration does not look at.
+        """
+        for name, needed in (("weights", "weighted"), ("ranks", "priority")):
+            if getattr(self, name) is not None and self.arbitration != needed:
+                raise FieldMistake(
+                    ("dram", name),
+                    f"found values, but dram.arbitration is {self.arbitration}, which knows none: set it to {needed}",
+                )
+        shared = self.arbitration in SHARING
         return Link(
             bytes_per_cycle=self.bandwidth,
             latency_cycles=self.latency,
             arbitration=self.arbitration,
-            grant_bytes=self.grant,
+            grant_bytes=self.grant or (USUAL_GRANT_BYTES if shared else 0),
+            weights=self.weights or KindFields(),
+            ranks=self.ranks or KindFields(),
+            separate_directions=self.directions == "separate",
+            outstanding=self.outstanding,
             read_pj_per_byte=float(self.read_energy),
             write_pj_per_byte=float(self.write_energy),
         )
@@ -81,8 +114,26 @@ class Link:
     bytes_per_cycle: Fraction
     latency_cycles: int
     """Cycles from a transfer's last byte to its finish."""
-    arbitration: Literal["in_order", "round_robin"]
+    arbitration: ArbitrationName
     grant_bytes: int
     """Bytes served in one grant; 0 = the whole transfer."""
+    weights: KindFields
+    """``weighted``: what the kinds of tensors get is as these."""
+    ranks: KindFields
+    """``priority``: lower goes first."""
+    separate_directions: bool
+    """Loads and stores have a link each, both of this bandwidth; else they share one."""
+    outstanding: int
+    """The most grants of one queue on their way; 0 = any number."""
     read_pj_per_byte: float
     write_pj_per_byte: float
+
+    @property
+    def peak_bytes_per_cycle(self) -> Fraction:
+        """Of reads and writes together, at the same time where they have a link each."""
+        return self.bytes_per_cycle * (2 if self.separate_directions else 1)
+
+    @property
+    def serves_one_order(self) -> bool:
+        """All transfers go one after another, as DRAM tensor order says, without waiting for requests."""
+        return self.arbitration == "in_order" and not self.separate_directions and not self.outstanding

@@ -87,9 +87,7 @@ def parse_template(text: str, file_name: str = "<template>", overrides: Sequence
 def _accelerator(template: Template, source: str) -> Accelerator:
     dataflow = DATAFLOWS[template.pe_array.dataflow]
     buffers = make_buffers(dict(template.buffers))
-    numbers = template.model_dump(mode="json", exclude={"description"})
-    if template.link is None:
-        del numbers["link"]
+    numbers = _numbers(template)
     return Accelerator(
         name=template.name,
         description=template.description,
@@ -103,6 +101,23 @@ def _accelerator(template: Template, source: str) -> Accelerator:
         source=source,
         link=template.link.network() if template.link else None,
     )
+
+
+LATER_FIELDS = (("link",), *(("dram", name) for name in ("weights", "ranks", "directions", "outstanding")))
+"""Fields that a template need not have: where they say nothing new, the digest does not know them."""
+
+
+def _numbers(template: Template) -> dict[str, Any]:
+    """All that the digest is made of."""
+    numbers = template.model_dump(mode="json", exclude={"description"})
+    told = template.model_dump(mode="json", exclude_defaults=True)
+    for *sections, name in LATER_FIELDS:
+        all_of, told_of = numbers, told
+        for section in sections:
+            all_of, told_of = all_of[section], told_of[section]
+        if name not in told_of:
+            del all_of[name]
+    return numbers
 
 
 def _clock(values: dict[str, Any]) -> int:

@@ -3,7 +3,7 @@ choose."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from accelsim.errors import TilingNumberError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.dataflow import TileColumns
+from accelsim.program.links import dram_links, joined_queues, joined_resources
 from accelsim.program.tables import (
     SHAPE_COLUMNS,
     ActivityKind,
@@ -37,7 +38,7 @@ from accelsim.workload.operator import ArrayWork, VectorWork, Work
 BUFFER = "global"
 """The buffer that living durations speak of."""
 
-CORE, LINK = 0, 1
+_CORE = ResourceTable(*(np.array([number]) for number in (ResourceKind.CORE, 0, 1, 0, Arbitration.ROUND_ROBIN, 0)))
 
 
 def lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> Program:
@@ -59,28 +60,22 @@ def lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> P
     costs = work_costs([step.block.work for step in tiling.steps], accelerator)
     moved = [tensor for tensor in tensors if tensor.dram is not None]
     names = _Names.of(workload)
-    queues, queue_of = _queues(accelerator)
+    links = dram_links(accelerator.dram)
     claims, releases = _claims(tiling, tensors, names)
-    bandwidth = accelerator.dram.bytes_per_cycle
     return Program(
-        resources=ResourceTable(
-            kind=np.array([ResourceKind.CORE, ResourceKind.LINK]),
-            bytes_numerator=np.array([0, bandwidth.numerator]),
-            bytes_denominator=np.array([1, bandwidth.denominator]),
-            latency_cycles=np.array([0, accelerator.dram.latency_cycles]),
-            arbitration=np.array([Arbitration.ROUND_ROBIN, Arbitration[accelerator.dram.arbitration.upper()]]),
-            grant_bytes=np.array([0, accelerator.dram.grant_bytes]),
+        resources=joined_resources(_CORE, links.resources),
+        queues=joined_queues(
+            QueueTable(resource=np.array([0])), links.queues._replace(resource=1 + links.queues.resource)
         ),
-        queues=queues,
-        activities=_activities(tiling, moved, costs, names, queue_of),
+        activities=_activities(tiling, moved, costs, names, links.queue_of),
         dependencies=_dependencies(tiling, moved),
         claims=claims,
         releases=releases,
         buffers=BufferTable(capacity_bytes=np.array([capacity])),
         energy_pj=np.concatenate([costs.energy_pj, _transfer_energy(accelerator, moved)]),
         shapes=costs.shapes,
-        resource_names=("core", "dram"),
-        queue_names=("core", *queue_of),
+        resource_names=("core", *links.names),
+        queue_names=("core", *links.queue_names),
         buffer_names=(BUFFER,),
         operator_names=names.operators,
         tensor_names=names.tensors,
@@ -168,29 +163,20 @@ class _Names(NamedTuple):
         return _Names(operators, tensors, dict(workload.index), {name: row for row, name in enumerate(tensors)})
 
 
-def _queues(accelerator: Accelerator) -> tuple[QueueTable, dict[str, int]]:
-    """The core's queue, and those of the link: one in DRAM tensor order, or one for each kind of tensor."""
-    kinds = ["dram"] if accelerator.dram.arbitration == "in_order" else [str(kind) for kind in TensorKind]
-    return QueueTable(resource=np.array([CORE] + [LINK] * len(kinds))), {
-        name: 1 + row for row, name in enumerate(kinds)
-    }
-
-
 def _activities(
-    tiling: Tiling, moved: Sequence[LiveTensor], costs: WorkCosts, names: _Names, queue_of: dict[str, int]
+    tiling: Tiling, moved: Sequence[LiveTensor], costs: WorkCosts, names: _Names, queue_of: Mapping[TensorKind, int]
 ) -> ActivityTable:
     """Tiles by position, then transfers in DRAM tensor order."""
     tiles, transfers = len(tiling.steps), len(moved)
     operator_of_place = [names.operator[name] for name in tiling.schedule.order]
     drams = [tensor.dram for tensor in moved if tensor.dram is not None]
-    single = queue_of.get("dram")
 
     def column(of_tiles: Sequence[int] | IntColumn | int, of_transfers: Sequence[int] | int) -> IntColumn:
         parts = ((of_tiles, tiles), (of_transfers, transfers))
         return np.concatenate([np.broadcast_to(np.asarray(part, dtype=np.int64), size) for part, size in parts])
 
     return ActivityTable(
-        queue=column(0, [queue_of[dram.kind] if single is None else single for dram in drams]),
+        queue=column(0, [1 + queue_of[dram.kind] for dram in drams]),
         kind=column(
             ActivityKind.TILE,
             [ActivityKind.STORE if dram.kind is TensorKind.STORE_OUTPUT else ActivityKind.LOAD for dram in drams],

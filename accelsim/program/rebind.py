@@ -7,13 +7,15 @@ link; tiles whose shape or vector operations are known are priced on the new arr
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.dataflow import TileColumns
+from accelsim.program.links import SEPARATE, SHARED, DramLinks, dram_links, joined_queues, joined_resources
 from accelsim.program.tables import (
     ActivityKind,
     Arbitration,
@@ -27,8 +29,6 @@ from accelsim.program.tables import (
 )
 from accelsim.schedule.notation import TensorKind
 
-LINK = "dram"
-"""The link that a template describes; in a program with a single link it is that one, whatever its name."""
 BUFFER = "global"
 
 Rows = npt.NDArray[np.bool_]
@@ -56,10 +56,9 @@ def rebind(program: Program, accelerator: Accelerator, recorded: Accelerator | N
         return program
     activities = program.activities
     priced = _priced_tiles(program, accelerator, recorded)
-    link = _link(program)
-    on_link = program.queues.resource[activities.queue] == link
+    on_link = np.isin(program.queues.resource[activities.queue], _links(program))
     cycles, energy_pj, part_names = _costs(program, accelerator, priced, on_link)
-    queues = _queues(program, accelerator, link)
+    link = _bound_links(program, accelerator)
     capacities, over = _capacities(program, accelerator)
     recomputed = ("ideal_cycles", "over_capacity_bytes")
     facts = {name: value for name, value in program.facts.items() if name not in recomputed}
@@ -75,10 +74,11 @@ def rebind(program: Program, accelerator: Accelerator, recorded: Accelerator | N
         facts["over_capacity_bytes"] = over
     return dataclasses.replace(
         program,
-        resources=_resources(program, accelerator, link),
-        queues=queues.table,
-        queue_names=queues.names,
-        activities=activities._replace(cycles=cycles, queue=queues.of_activity),
+        resources=link.resources,
+        resource_names=link.resource_names,
+        queues=link.queues,
+        queue_names=link.queue_names,
+        activities=activities._replace(cycles=cycles, queue=link.queue_of_activity),
         buffers=BufferTable(capacities),
         energy_pj=energy_pj,
         part_names=part_names,
@@ -112,11 +112,11 @@ def _priced_tiles(program: Program, accelerator: Accelerator, recorded: Accelera
     )
 
 
-def _link(program: Program) -> int:
-    """The row of the link to DRAM; -1 if none is called so and there are several."""
+def _links(program: Program) -> list[int]:
+    """The rows of the links to DRAM: those that are called so, or the only one, whatever its name."""
     links = np.flatnonzero(program.resources.kind == ResourceKind.LINK).tolist()
-    named = [link for link in links if program.resource_names[link] == LINK]
-    return int(named[0]) if named else int(links[0]) if len(links) == 1 else -1
+    named = [link for link in links if program.resource_names[link] in (*SHARED, *SEPARATE)]
+    return named or (links if len(links) == 1 else [])
 
 
 def _costs(
@@ -154,56 +154,81 @@ def _costs(
     return cycles, energy_pj, parts
 
 
-def _resources(program: Program, accelerator: Accelerator, link: int) -> ResourceTable:
-    if link < 0:
-        return program.resources
-    dram = accelerator.dram
-    numbers = {
-        "bytes_numerator": dram.bytes_per_cycle.numerator,
-        "bytes_denominator": dram.bytes_per_cycle.denominator,
-        "latency_cycles": dram.latency_cycles,
-        "arbitration": Arbitration[dram.arbitration.upper()],
-        "grant_bytes": dram.grant_bytes,
-    }
-    columns = {name: getattr(program.resources, name).copy() for name in numbers}
-    for name, number in numbers.items():
-        columns[name][link] = number
-    return program.resources._replace(**columns)
+class _Bound(NamedTuple):
+    """Resources and queues, with the new machine's links to DRAM."""
+
+    resources: ResourceTable
+    resource_names: tuple[str, ...]
+    queues: QueueTable
+    queue_names: tuple[str, ...]
+    queue_of_activity: IntColumn
 
 
-class _Queues(NamedTuple):
-    table: QueueTable
-    names: tuple[str, ...]
-    of_activity: IntColumn
+def _bound_links(program: Program, accelerator: Accelerator) -> _Bound:
+    """The links keep their rows and queues where the new machine has the same; else new ones stand below the others.
 
-
-def _queues(program: Program, accelerator: Accelerator, link: int) -> _Queues:
-    """An in-order link has one queue; where it had been in order and is no longer, one for each kind of tensor.
-
-    Rows of activities are in DRAM tensor order, and queues are served in the order of rows.
+    Rows of activities are in DRAM tensor order, and queues are served in the order of rows. Tenants keep their queues,
+    and the rule between them; only bandwidth and latency are the new machine's.
     """
-    was = Arbitration(int(program.resources.arbitration[link])) if link >= 0 else None
-    now = Arbitration[accelerator.dram.arbitration.upper()]
-    if was is None or (was == Arbitration.IN_ORDER) == (now == Arbitration.IN_ORDER):
-        return _Queues(program.queues, program.queue_names, program.activities.queue)
-    activities = program.activities
-    others = np.flatnonzero(program.queues.resource != link)
-    row_of = np.full(len(program.queues.resource), -1)
-    row_of[others] = np.arange(len(others))
-    of_activity = row_of[activities.queue]
-    mine = of_activity < 0
-    names: list[str] = [LINK]
-    number = np.zeros(program.size, dtype=np.int64)
-    if now != Arbitration.IN_ORDER:
-        names = [str(kind) for kind in TensorKind]
-        weights, inputs, outputs = (
-            names.index(kind) for kind in (TensorKind.LOAD_WEIGHT, TensorKind.LOAD_INPUT, TensorKind.STORE_OUTPUT)
-        )
-        loads = np.where(activities.tile < 0, weights, inputs)
-        number = np.where(activities.kind == ActivityKind.STORE, outputs, loads)
-    of_activity[mine] = len(others) + number[mine]
-    table = QueueTable(np.concatenate([program.queues.resource[others], np.full(len(names), link)]))
-    return _Queues(table, (*(program.queue_names[row] for row in others.tolist()), *names), of_activity)
+    old, new = _links(program), dram_links(accelerator.dram)
+    now = _Bound(
+        program.resources, program.resource_names, program.queues, program.queue_names, program.activities.queue
+    )
+    if not old:
+        return now
+    in_order = Arbitration.IN_ORDER
+    was_in_order = (program.resources.arbitration[old] == in_order).all()
+    if program.tenant_names:
+        kept = ("bytes_numerator", "bytes_denominator", "latency_cycles")
+        return now._replace(resources=_with_rows(program.resources, old, new.resources, kept))
+    if len(old) == len(new.names) and was_in_order == (new.resources.arbitration == in_order).all():
+        resources = _with_rows(program.resources, old, new.resources, ResourceTable._fields)
+        names = [name for name in new.queue_names if program.queue_names.count(name) == 1]
+        rows = [program.queue_names.index(name) for name in names]
+        rules = QueueTable(*(column[[new.queue_names.index(name) for name in names]] for column in new.queues.filled()))
+        queues = _with_rows(program.queues, rows, rules, ("weight", "rank"))
+        outstanding = np.where(np.isin(queues.resource, old), accelerator.dram.outstanding, queues.outstanding)
+        queues = queues._replace(outstanding=outstanding)
+        return now._replace(resources=resources, queues=queues)
+    return _with_new_links(program, old, new)
+
+
+Table = TypeVar("Table", ResourceTable, QueueTable)
+
+
+def _with_rows(table: Table, rows: Sequence[int], other: Table, names: Sequence[str]) -> Table:
+    """The table with the other one's columns of these names in its rows; one row of the other may serve for all."""
+    columns = {name: getattr(table, name).copy() for name in names}
+    for name, column in columns.items():
+        column[list(rows)] = getattr(other, name)[: len(rows)]
+    return table._replace(**columns)
+
+
+def _with_new_links(program: Program, old: list[int], new: DramLinks) -> _Bound:
+    """The other resources and queues, and below them the new links and theirs."""
+    activities, queues = program.activities, program.queues
+    resources = np.setdiff1d(np.arange(len(program.resource_names)), old)
+    row_of_resource = np.full(len(program.resource_names), -1)
+    row_of_resource[resources] = np.arange(len(resources))
+    others = np.flatnonzero(~np.isin(queues.resource, old))
+    row_of_queue = np.full(len(queues.resource), -1)
+    row_of_queue[others] = np.arange(len(others))
+    weights, inputs, outputs = (
+        new.queue_of[kind] for kind in (TensorKind.LOAD_WEIGHT, TensorKind.LOAD_INPUT, TensorKind.STORE_OUTPUT)
+    )
+    loads = np.where(activities.tile < 0, weights, inputs)
+    number = len(others) + np.where(activities.kind == ActivityKind.STORE, outputs, loads)
+    kept = QueueTable(*(column[others] for column in queues))
+    return _Bound(
+        joined_resources(ResourceTable(*(column[resources] for column in program.resources)), new.resources),
+        (*(program.resource_names[row] for row in resources.tolist()), *new.names),
+        joined_queues(
+            kept._replace(resource=row_of_resource[kept.resource]),
+            new.queues._replace(resource=len(resources) + new.queues.resource),
+        ),
+        (*(program.queue_names[row] for row in others.tolist()), *new.queue_names),
+        np.where(row_of_queue[activities.queue] < 0, number, row_of_queue[activities.queue]),
+    )
 
 
 def _capacities(program: Program, accelerator: Accelerator) -> tuple[IntColumn, int]:

@@ -89,6 +89,11 @@ class QueueTable(NamedTuple):
     outstanding: IntColumn = _DEFAULT
     """Links: the most grants that may be on their way, from their start to a latency behind their end; 0 = any."""
 
+    def filled(self) -> QueueTable:
+        """The table with the columns that were left out."""
+        missing = {name: value for name, value in QUEUE_DEFAULTS.items() if getattr(self, name) is _DEFAULT}
+        return self._replace(**{name: np.full(len(self.resource), value) for name, value in missing.items()})
+
 
 QUEUE_DEFAULTS = {"tenant": -1, "weight": 1, "rank": 0, "outstanding": 0}
 
@@ -202,12 +207,6 @@ def frozen(table: Table) -> Table:
     return type(table)(*(frozen_column(column) for column in table))
 
 
-def _filled(table: QueueTable, defaults: dict[str, int]) -> QueueTable:
-    """The table with the columns that were left out."""
-    missing = {name: value for name, value in defaults.items() if getattr(table, name) is _DEFAULT}
-    return table._replace(**{name: np.full(len(table.resource), value) for name, value in missing.items()})
-
-
 @dataclass(frozen=True, eq=False)
 class Program:
     """A schedule lowered for one accelerator: activities, queues, dependencies and buffer claims.
@@ -243,7 +242,7 @@ class Program:
     ``ideal_cycles``, ``clock_hz``, ``workload``, ``hardware``, ``batch`` …"""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "queues", _filled(self.queues, QUEUE_DEFAULTS))
+        object.__setattr__(self, "queues", self.queues.filled())
         for name in ("resources", "queues", "activities", "dependencies", "claims", "releases", "buffers"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
         object.__setattr__(self, "operator_macs", frozen_column(self.operator_macs))

@@ -47,7 +47,7 @@ def least_latency_cycles(workload: Workload, accelerator: Accelerator) -> int:
                     bits = read * min(elements, tensor.elements) * tensor.bits
                     loaded[source.producer] = max(loaded.get(source.producer, 0.0), bits)
         moved += sum(loaded.values()) * workload.batch / 8
-    rate = accelerator.dram.bytes_per_cycle
+    rate = accelerator.dram.peak_bytes_per_cycle
     transfers = moved * rate.denominator / rate.numerator
     return int(max(cycles, transfers) * (1 - 1e-9))
 

@@ -240,9 +240,9 @@ class Session:
         )
 
     def result(self, scheduler: str, seed: int, schedule: Schedule, found: Cost) -> SearchResult:
-        """What the search returns. On a link with several queues, whose turns no search looks at, it is simulated."""
+        """What the search returns. On links with turns or limits, which no search looks at, it is simulated."""
         latency, energy = found.latency_cycles, found.energy_pj
-        if self.accelerator.dram.arbitration != "in_order":
+        if not self.accelerator.dram.serves_one_order:
             program = lower(self.workload, self.accelerator, schedule)
             latency = simulate(program).latency_cycles
             energy = float(program.energy_pj.sum()) + program.static_pj_per_cycle * latency

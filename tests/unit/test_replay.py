@@ -42,6 +42,9 @@ CHANGES = [
     ["dram.bandwidth=32 GB/s"],
     ["dram.bandwidth=5 GB/s", "dram.latency=80 ns"],
     ["dram.arbitration=round_robin", "dram.grant=1 KiB"],
+    ["dram.directions=separate", "dram.outstanding=2"],
+    ["dram.directions=separate", "dram.arbitration=weighted", "dram.weights.load_weight=3"],
+    ["dram.arbitration=priority", "dram.ranks.store_output=2", "dram.outstanding=4", "dram.latency=50 ns"],
     ["buffers.global.capacity=16 MiB"],  # whose energy an access grows with it
     ["clock=700 MHz"],
     ["pe_array.rows=2", "pe_array.columns=8"],

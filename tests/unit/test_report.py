@@ -41,6 +41,7 @@ def test_summary_of_the_worked_example():
         "vector_ops": 140,
         "utilization": {"mac": 9000 / 23000, "with_vector": 92 / 230},
         "peak_buffer_bytes": {"global": 1600},
+        "link_wait_cycles": {},
         "cycles_by_cause": {"compute": 140, "wait_load": 70, "wait_store": 0, "wait_buffer": 0, "drain": 20},
         "tiles": 5,
         "transfers": 6,
