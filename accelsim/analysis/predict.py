@@ -142,8 +142,10 @@ def predict(found: Bottlenecks, machine: Accelerator, change: Change) -> Cost:
     link = found.link_cycles * slower_link * share * (1 - saved)
     if anew:
         links = (new.resources.kind == ResourceKind.LINK).tolist()
-        busy = max((cycles for cycles, link in zip(busy_cycles(new).values(), links, strict=True) if link), default=0)
-        cycles = max(float(after.sum()), (1 - saved) * busy)
+        busiest = max(
+            (cycles for cycles, link in zip(busy_cycles(new).values(), links, strict=True) if link), default=0
+        )
+        cycles = max(float(after.sum()), (1 - saved) * busiest)
     else:
         busy = (before, found.link_cycles, found.both_cycles, found.window_cycles, after, link)
         columns = [column.astype(np.float64) for column in busy]
