@@ -77,11 +77,11 @@ def summary(timeline: Timeline, per_layer: bool = False) -> dict[str, object]:
         },
         "peak_buffer_bytes": peak_buffer_bytes(timeline),
         "cycles_by_cause": cycles_by_cause(timeline),
-        "link_wait_cycles": link_waits(timeline),
         "tiles": tiles,
         "transfers": program.size - tiles,
         "search_seconds": provenance.get("search_seconds", 0.0),
         "simulate_seconds": provenance.get("simulate_seconds", 0.0),
+        "link_wait_cycles": link_waits(timeline),
     }
     if per_layer:
         found |= {"layers": layers(timeline), "ledger": ledger(timeline).to_dict(per_layer)}

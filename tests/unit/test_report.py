@@ -59,7 +59,7 @@ def test_the_keys_stand_in_the_order_of_the_contract():
     keys = (
         "workload hardware scheduler seed engine latency_cycles latency_seconds lower_bound_cycles gap_percent "
         "energy_pj energy_by_part_pj dram_read_bytes dram_write_bytes macs vector_ops utilization peak_buffer_bytes "
-        "cycles_by_cause tiles transfers search_seconds simulate_seconds"
+        "cycles_by_cause tiles transfers search_seconds simulate_seconds link_wait_cycles"
     )
     assert list(summary(worked_example())) == keys.split()
     assert list(summary(worked_example())["cycles_by_cause"]) == [
