@@ -26,7 +26,7 @@ from accelsim.timeline.stalls import CAUSE_NAMES, DRAIN, NO_OPERATOR, cycles_by_
 from accelsim.timeline.table import Cause, Timeline
 
 BANDWIDTH, LATENCY, SCHEDULE = "wait_load_bandwidth", "wait_load_latency", "wait_load_schedule"
-READS, WRITES, NO_WORK = "reads", "writes", "no_work"
+READS, WRITES, SENDS, NO_WORK = "reads", "writes", "sends", "no_work"
 LABELS: Mapping[str, str] = {
     "useful_mac": "MACs that were needed, at the peak rate",
     "useful_vector": "vector operations, at the peak rate",
@@ -44,10 +44,13 @@ LABELS: Mapping[str, str] = {
     "wait_load": "waiting for a load to finish",
     "wait_tile": "waiting for a tile to finish",
     "wait_resource": "waiting while the resource serves another queue",
+    "wait_communication": "waiting for a message from another accelerator",
+    "wait_limit": "waiting until fewer requests are on their way",
     "wait_other": "waiting, for no recorded cause",
     "drain": "after the last tile",
     READS: "bytes read from memory",
     WRITES: "bytes written to memory",
+    SENDS: "messages to other accelerators",
     NO_WORK: "after the last transfer",
 }
 """Meaning of each label, in the order in which they stand."""
@@ -142,7 +145,8 @@ def ledger(timeline: Timeline, accelerator: Accelerator | None = None) -> Ledger
     for resource, (name, kind) in enumerate(zip(program.resource_names, kinds, strict=True)):
         of = _core_cycles if kind == ResourceKind.CORE else _link_cycles
         by_label = of(timeline, resource, accelerator)
-        labels = tuple(label for label in LABELS if label in by_label and by_label[label].any())
+        labels = tuple(label for label in dict.fromkeys((*LABELS, *by_label)) if label in by_label)
+        labels = tuple(label for label in labels if by_label[label].any())
         columns = [by_label[label] for label in labels] or [np.zeros((len(program.operator_names) + 1), dtype=np.int64)]
         cycles = np.stack(columns, axis=1)[:, : len(labels)]
         found.append(CycleLedger(name, ResourceKind(kind), labels, cycles))
@@ -216,8 +220,8 @@ def _link_cycles(timeline: Timeline, resource: int, _: Accelerator | None) -> di
     mine = np.flatnonzero(events.resource == resource)
     activity = events.activity[mine]
     size = events.end_cycles[mine] - events.start_cycles[mine]
-    stores = program.activities.kind[activity] == ActivityKind.STORE
-    for label, chosen in ((READS, ~stores), (WRITES, stores)):
+    for kind, label in ((ActivityKind.LOAD, READS), (ActivityKind.STORE, WRITES), (ActivityKind.SEND, SENDS)):
+        chosen = program.activities.kind[activity] == kind
         book(label, size[chosen], program.activities.operator[activity[chosen]])
     idle = idle_intervals(timeline, resource)
     operator = _operator_of(timeline, idle.event, -1)
@@ -233,6 +237,8 @@ _LINK_WAITS = {
     Cause.STORE: "wait_store",
     Cause.BUFFER: "wait_buffer",
     Cause.TILE: "wait_tile",
+    Cause.SEND: "wait_communication",
+    Cause.LIMIT: "wait_limit",
     DRAIN: NO_WORK,
 }
 

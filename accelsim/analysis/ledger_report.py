@@ -64,7 +64,7 @@ class LedgerReport:
         for one in self.ledger.resources:
             labels = one.by_label(self._row)
             total = max(sum(labels.values()), 1)
-            rows = [Row(name, f"{cycles:,}", LABELS[name], cycles / total) for name, cycles in labels.items()]
+            rows = [Row(name, f"{cycles:,}", LABELS.get(name, ""), cycles / total) for name, cycles in labels.items()]
             found.append(Section(f"Cycles of {one.resource}, {sum(labels.values()):,}", rows))
         accounts = self.ledger.by_account(self._row)
         whole = sum(accounts.values())
