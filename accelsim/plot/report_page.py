@@ -13,6 +13,7 @@ from accelsim.errors import MissingExtra
 from accelsim.files import write_whole
 from accelsim.plot.style import CAUSE_COLORS, INK, figure_bytes
 from accelsim.plot.timeline import timeline_figure
+from accelsim.plot.viewer import STYLE as VIEWER_STYLE
 from accelsim.plot.viewer import viewer
 from accelsim.timeline.provenance import lasting
 from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
@@ -53,10 +54,6 @@ td.note { overflow-wrap: anywhere; text-align: left; white-space: normal; }
 .note, .legend { color: var(--soft); font-size: .88rem; }
 .legend i { border-radius: 2px; display: inline-block; height: .75em; margin: 0 .35em 0 0; width: .75em; }
 .legend span { margin-right: 1.1em; white-space: nowrap; }
-.viewer canvas { cursor: grab; display: block; outline-offset: 3px; touch-action: pan-y; }
-.viewer input, .viewer select, .viewer button { background: var(--card); border: 1px solid var(--line);
-  border-radius: 4px; color: inherit; font: inherit; padding: .15rem .5rem; }
-.event p { margin: .2rem 0; overflow-wrap: anywhere; }
 pre { font-size: .8rem; overflow-x: auto; }
 summary { cursor: pointer; font-weight: 650; padding: .4rem 0; }
 @media print { :root { --ground: #fff; --ink: #000; --soft: #444; --line: #ccc; --card: #f3f3f3; --bar: #0072b2; }
@@ -101,7 +98,7 @@ def document(title: str, body: Sequence[str]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n" + "\n".join(body) + "\n"
+        f"<title>{html.escape(title)}</title>\n<style>{STYLE}{VIEWER_STYLE}</style>\n</head>\n<body>\n" + "\n".join(body) + "\n"
         "</body>\n</html>\n"
     )
 
@@ -135,11 +132,11 @@ def _run(one: Report) -> list[str]:
     operators = html.escape(f"All {len(cycles_by_operator(timeline))} operators")
     return [
         _figures(timeline),
-        picture(timeline),
         viewer([("", timeline)]),
         _causes(timeline),
         f'<div class="tables">{"".join(section_table(section) for section in one.sections())}</div>',
         f"<details><summary>{operators}</summary>{_operators(timeline)}</details>",
+        f"<details><summary>The timeline as a picture</summary>{picture(timeline)}</details>",
         f"<details><summary>Where this came from</summary>{_provenance(timeline)}</details>",
     ]
 

@@ -1,0 +1,207 @@
+// What is told below the tracks: the chosen event and why it started when it did, and the range that is looked at.
+const BECAUSE = {
+  none: 'It had waited for nothing.', load: 'A load that it needs finished:', store: 'A store that it depends on finished:',
+  buffer: 'It had no room in a buffer, until space was given back by:', tile: 'A tile that it depends on finished:',
+  queue: 'The one before it on its queue handed on:', resource: 'Its resource was busy with another queue:',
+};
+const CHAIN = 7, LISTED = 8;
+
+function make(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === 'onclick') made.addEventListener('click', value); else made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function facts(rows) {
+  const table = make('table');
+  for (const [name, ...values] of rows) table.append(make('tr', {}, make('th', { scope: 'row' }, name), ...values.map((value) => make('td', {}, value))));
+  return table;
+}
+
+function patch(colour) { return make('i', { style: `background:${colour}` }); }
+
+function showEvent(view) {
+  const out = view.root.querySelector('.event');
+  if (!view.chosen) {
+    out.replaceChildren(make('p', { class: 'note' }, 'Click an event: what it is, what it had waited for, and why. Click a buffer’s curve: what it holds then.'));
+    return;
+  }
+  const { run, event, twins } = view.chosen, activity = run.activity[event], cycles = run.end[event] - run.start[event];
+  const resource = run.resources[run.resource[event]], waited = run.start[event] - run.ready[event];
+  const time = (value) => (run.clock ? ` (${timeText(value / run.clock)})` : '');
+  const rows = [
+    ['where', `${resource.name}${resource.queues > 1 ? `, queue ${run.queueNames[run.a_queue[activity]]}` : ''}${view.runs.length > 1 ? `, run ${run.label}` : ''}`],
+    ['cycles', `${whole(run.start[event])} to ${whole(run.end[event])}`], ['takes', `${whole(cycles)} cycles${time(cycles)}`],
+    ['asked at', `${whole(run.ready[event])}, then waited ${whole(waited)} cycles`],
+  ];
+  if (run.bytes[event]) rows.push(['moves', `${whole(run.bytes[event])} bytes (${bytesText(run.bytes[event])})`]);
+  const macs = run.a_macs[activity], vector = run.a_vector[activity];
+  if (macs) rows.push(['work', `${whole(macs)} MACs${run.macsPerCycle && cycles ? `, ${(100 * macs / run.macsPerCycle / cycles).toFixed(1)} % of peak` : ''}`]);
+  if (vector) rows.push(['vector work', `${whole(vector)} operations`]);
+  rows.push(['energy', jouleText(run.energy[event])]);
+  out.replaceChildren(make('h3', {}, patch(view.kindColours[run.kind[event]]), nameOf(run, event)),
+    make('p', { class: 'note' }, run.kinds[run.kind[event]], run.path[event] ? ', on the critical path' : ''), facts(rows), why(view, run, event));
+  for (const twin of twins ?? []) {
+    const shift = twin.run.start[twin.event] * twin.run.scale - run.start[event] * run.scale;
+    const way = shift ? `starts ${whole(Math.abs(shift))} cycles ${shift < 0 ? 'earlier' : 'later'}` : 'starts at the same time';
+    out.append(make('p', {}, `In run ${twin.run.label} it ${way} and takes ${whole(twin.run.end[twin.event] - twin.run.start[twin.event])} cycles. `,
+      link(view, twin.run, twin.event, 'Go there')));
+  }
+}
+
+const link = (view, run, event, text) => make('button', { type: 'button', onclick: () => { choose(view, run, event); reveal(view, run, event); } }, text);
+
+// The chain of causes, back from an event.
+function why(view, run, event) {
+  const list = make('ol', { class: 'why' });
+  let at = event;
+  for (let step = 0; step < CHAIN; step++) {
+    const because = run.because[at], cause = run.causes[run.cause[at]];
+    const item = make('li', {}, `${BECAUSE[because < 0 ? 'none' : cause]} `);
+    list.append(item);
+    if (because < 0) break;
+    item.append(link(view, run, because, nameOf(run, because)), ` (${whole(run.start[because])} to ${whole(run.end[because])})`);
+    at = because;
+  }
+  return make('div', {}, make('b', {}, `Why it starts at ${whole(run.start[event])}`), list);
+}
+
+// What a buffer holds at a cycle.
+function showHeld(view, run, buffer, cycle) {
+  const rows = [];
+  for (let claim = 0; claim < run.c_buffer.length; claim++) {
+    if (run.c_buffer[claim] !== buffer || run.c_taken[claim] > cycle || run.c_back[claim] <= cycle) continue;
+    rows.push([run.tensors[run.c_tensor[claim]] ?? '(unnamed)', run.c_bytes[claim], run.c_taken[claim], run.c_back[claim]]);
+  }
+  rows.sort((a, b) => b[1] - a[1]);
+  const all = rows.reduce((sum, row) => sum + row[1], 0);
+  view.chosen = null;
+  view.root.querySelector('.event').replaceChildren(make('h3', {}, `${run.buffers[buffer].name} at cycle ${whole(cycle)}`),
+    make('p', { class: 'note' }, `${bytesText(all)} in ${whole(rows.length)} claims, the largest first`),
+    facts(rows.slice(0, LISTED).map(([name, size, taken, back]) => [name, bytesText(size), `${whole(taken)} to ${whole(back)}`])),
+    ...(rows.length > LISTED ? [make('p', { class: 'note' }, `and ${whole(rows.length - LISTED)} more`)] : []));
+  drawOverlay(view);
+}
+
+// Figures of one run between two cycles of the axis.
+function figures(run, from, to) {
+  const a = Math.max(0, from / run.scale), b = Math.min(run.latency, to / run.scale), cycles = Math.max(0, b - a);
+  const sum = (series, name, weight) => (cycles ? series.between(series.sum(name, weight), a, b) : 0);
+  const found = { cycles, busy: 0, macs: 0, vector: 0, energy: run.staticEnergy * cycles, links: [], operators: [] };
+  const cores = run.resources.filter((resource) => resource.core).length;
+  run.series.forEach((series, index) => {
+    for (const part of run.byKind[index].values()) found.energy += sum(part, 'energy', (event) => run.energy[event]);
+    if (run.resources[index].core) {
+      if (cycles) found.busy += series.between(series.busy(), a, b) / cycles / cores;
+      found.macs += sum(series, 'macs', (event) => run.a_macs[run.activity[event]]);
+      found.vector += sum(series, 'vector', (event) => run.a_vector[run.activity[event]]);
+    } else found.links.push([index, sum(series, 'bytes', (event) => run.bytes[event])]);
+  });
+  const shares = new Map();
+  for (let row = run.strip.after(a); row < run.strip.length && run.strip.start[row] < b; row++) {
+    const operator = run.strip.event[row], share = Math.min(b, run.strip.end[row]) - Math.max(a, run.strip.start[row]);
+    shares.set(operator, (shares.get(operator) ?? 0) + share);
+  }
+  found.operators = [...shares].sort((one, other) => other[1] - one[1]);
+  found.operations = OPERATIONS_PER_MAC * found.macs + found.vector;
+  found.bytes = found.links.reduce((total, [index, bytes]) => total + (run.roofs?.links.includes(index) ? bytes : 0), 0);
+  return found;
+}
+
+function showRange(view) {
+  const out = view.root.querySelector('.range'), { runs, selection, longest } = view;
+  const [from, to] = selection ? [...selection].sort((a, b) => a - b) : [view.from, view.to], all = runs.map((run) => figures(run, from, to));
+  const what = selection ? 'The selected range' : from <= 0 && to >= longest ? 'The whole run' : 'The range in view';
+  const percent = (share) => `${(100 * share).toFixed(1)} %`, each = (shown) => runs.map((run, index) => shown(run, all[index]));
+  const rows = [['cycles', ...each((run, { cycles }) => `${whole(cycles)}${run.clock ? ` (${timeText(cycles / run.clock)})` : ''}`)],
+    ['cores busy', ...each((_, { busy }) => percent(busy))]];
+  if (runs.some((run) => run.macsPerCycle)) {
+    rows.push(['MACs of peak rate', ...each((run, { macs, cycles }) => (run.macsPerCycle && cycles ? percent(macs / run.macsPerCycle / cycles) : ''))]);
+  }
+  runs[0]?.resources.forEach((resource, index) => {
+    if (resource.core || rows.length > 7) return;
+    rows.push([resource.name, ...each((run, { links, cycles }) => {
+      const found = links.find(([at]) => run.resources[at].name === resource.name);
+      return found ? `${bytesText(found[1])}${cycles ? `, ${percent(found[1] / cycles / run.resources[found[0]].rate)}` : ''}` : '';
+    })]);
+  });
+  rows.push(['energy', ...each((_, { energy }) => jouleText(energy))]);
+  if (runs.some((run) => run.clock)) rows.push(['average power', ...each((run, { energy, cycles }) => (run.clock && cycles ? wattText(energy / cycles * run.clock * 1e-12) : ''))]);
+  rows.push(['operations', ...each((_, { operations }) => number(operations))]);
+  rows.push(['intensity', ...each((_, { operations, bytes }) => (bytes ? `${number(operations / bytes)} op/B` : 'no bytes'))]);
+  rows.push(['performance', ...each((run, found) => {
+    const roof = roofAt(run, found);
+    return found.cycles ? `${number(found.operations / found.cycles)} op/cycle${roof ? `, ${percent(found.operations / found.cycles / roof)} of its roof` : ''}` : '';
+  })]);
+  const most = runs.length === 1 && all[0].cycles ? all[0].operators.slice(0, 3).map(([operator, cycles]) => `${runs[0].operators[operator] ?? '(none)'} ${percent(cycles / all[0].cycles)}`) : [];
+  if (most.length && all[0].operators.length > 0) rows.push(['operators', most.join(', ')]);
+  const table = facts(rows);
+  if (runs.length > 1) table.prepend(make('tr', {}, make('th'), ...runs.map((run, index) => make('td', {}, patch(RUN_COLOURS[index % RUN_COLOURS.length]), run.label))));
+  out.replaceChildren(make('h3', {}, what), table, inset(view, all));
+}
+
+const RUN_COLOURS = ['#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9'];
+const WIDE = 380, TALL = 230, LEFT = 46, BOTTOM = 34, RIGHT = 10, ROOF = 12;
+
+function roofAt(run, { operations, bytes }) {
+  if (!run.roofs?.array) return null;
+  return bytes && run.roofs.bandwidth ? Math.min(run.roofs.array, run.roofs.bandwidth * operations / bytes) : run.roofs.array;
+}
+
+// A small roofline: the machine's roofs, each whole run as a ring, the range as a disc.
+function inset(view, ranges) {
+  const known = view.runs.filter((run) => run.roofs?.array && run.roofs.bandwidth);
+  if (!known.length) return make('p', { class: 'note' }, 'No roofline: the trace does not say what its machine attains.');
+  const svg = svgMake('svg', { viewBox: `0 0 ${WIDE} ${TALL}`, class: 'inset', role: 'img' });
+  const points = view.runs.flatMap((run, index) => (known.includes(run) ? [[index, figures(run, 0, view.longest), true], [index, ranges[index], false]] : []))
+    .filter(([, { operations, cycles }]) => operations && cycles).map(([index, found, all]) => ({
+      index, all, intensity: found.bytes ? found.operations / found.bytes : Infinity, rate: found.operations / found.cycles }));
+  const log = Math.log10, ridges = known.map(({ roofs }) => roofs.array / roofs.bandwidth);
+  const spread = [...points.map((point) => point.intensity).filter(Number.isFinite), ...ridges.map((ridge) => ridge / 8), ...ridges.map((ridge) => ridge * 8)];
+  const [x0, x1] = [Math.floor(log(Math.min(...spread))), Math.ceil(log(Math.max(...spread)))];
+  const rates = [...points.map((point) => point.rate), ...known.map(({ roofs }) => roofs.array), ...known.map(({ roofs }) => roofs.array / 50)];
+  const [y0, y1] = [Math.floor(log(Math.min(...rates))), Math.ceil(log(Math.max(...rates)) + 0.05)];
+  const x = (value) => LEFT + (Math.min(log(value), x1) - x0) / (x1 - x0) * (WIDE - LEFT - RIGHT);
+  const y = (value) => TALL - BOTTOM - (log(value) - y0) / (y1 - y0) * (TALL - BOTTOM - ROOF);
+  const put = (tag, attributes, text) => svg.append(svgMake(tag, attributes, text));
+  const decade = (power) => (power >= -2 && power <= 5 ? number(10 ** power, 6) : `1e${power}`);
+  for (let power = x0; power <= x1; power++) {
+    put('line', { class: 'grid', x1: x(10 ** power), x2: x(10 ** power), y1: ROOF, y2: TALL - BOTTOM });
+    put('text', { x: x(10 ** power), y: TALL - BOTTOM + 13, 'text-anchor': 'middle' }, decade(power));
+  }
+  for (let power = y0; power <= y1; power++) {
+    put('line', { class: 'grid', x1: LEFT, x2: WIDE - RIGHT, y1: y(10 ** power), y2: y(10 ** power) });
+    put('text', { x: LEFT - 5, y: y(10 ** power) + 4, 'text-anchor': 'end' }, decade(power));
+  }
+  put('text', { x: (LEFT + WIDE - RIGHT) / 2, y: TALL - 4, 'text-anchor': 'middle' }, 'operational intensity, op/B');
+  put('text', { transform: `translate(9 ${(TALL - BOTTOM + ROOF) / 2}) rotate(-90)`, 'text-anchor': 'middle' }, 'op/cycle');
+  const drawn = new Set();
+  for (const { roofs } of known) {
+    const key = `${roofs.array} ${roofs.vector} ${roofs.bandwidth}`;
+    if (drawn.has(key)) continue;
+    drawn.add(key);
+    for (const [peak, kind] of [[roofs.vector, 'roof thin'], [roofs.array, 'roof']]) {
+      if (!peak) continue;
+      const start = Math.max(10 ** x0, 10 ** y0 / roofs.bandwidth), ridge = peak / roofs.bandwidth;
+      put('path', { class: kind, d: `M${x(start)} ${y(Math.min(peak, start * roofs.bandwidth))}${ridge > start ? `L${x(ridge)} ${y(peak)}` : ''}L${WIDE - RIGHT} ${y(peak)}` });
+    }
+  }
+  const only = known[0].roofs;
+  if (drawn.size === 1) put('text', { x: WIDE - RIGHT, y: y(only.array) - 4, 'text-anchor': 'end' }, `${number(only.array)} op/cycle, ${number(only.bandwidth)} B/cycle (${only.source})`);
+  for (const { index, all, intensity, rate } of points) {
+    const colour = RUN_COLOURS[index % RUN_COLOURS.length], at = { cx: Number.isFinite(intensity) ? x(intensity) : WIDE - RIGHT - 4, cy: y(rate) };
+    put('circle', { ...at, r: all ? 7 : 5, stroke: colour, fill: all ? 'none' : colour, 'stroke-width': 2 });
+    svg.lastChild.append(svgMake('title', {}, `${view.runs[index].label || 'run'}: ${all ? 'whole run' : 'range'}, ${number(intensity)} op/B, ${number(rate)} op/cycle`));
+  }
+  return make('figure', {}, svg, make('figcaption', { class: 'note' }, 'Ring: whole run. Disc: this range.'));
+}
+
+function svgMake(tag, attributes, text) {
+  const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
