@@ -20,6 +20,7 @@ CAUSES = {
     "wait_store": "waiting for stores",
     "wait_buffer": "waiting for buffer space",
     "wait_tile": "waiting for tiles on other cores",
+    "wait_communication": "waiting for messages from other accelerators",
     "wait_resource": "waiting for a core that serves another queue",
     "wait_other": "waiting for what the trace does not say",
     "drain": "draining after the last tile",
@@ -30,6 +31,7 @@ PATH_WORDS = {
     "load of weights": "loads of weights",
     "load of inputs": "loads of inputs",
     "store": "stores",
+    "send": "messages to other accelerators",
 }
 NAMED = 3
 """Names that a sentence gives before it only counts."""

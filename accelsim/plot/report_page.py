@@ -43,7 +43,7 @@ table { border-collapse: collapse; break-inside: avoid; font-size: .9rem; margin
 caption { font-weight: 650; padding: .4rem 0; text-align: left; }
 th, td { border-bottom: 1px solid var(--line); padding: .28rem .8rem .28rem 0; text-align: right;
   font-variant-numeric: tabular-nums; vertical-align: baseline; white-space: nowrap; }
-th[scope=row] { font-weight: 400; overflow-wrap: anywhere; text-align: left; white-space: normal; }
+th[scope=row] { font-weight: 400; min-width: 7.5rem; overflow-wrap: anywhere; text-align: left; white-space: normal; }
 thead th { color: var(--soft); font-weight: 500; }
 thead th:first-child { text-align: left; }
 td.note { overflow-wrap: anywhere; text-align: left; white-space: normal; }
@@ -98,7 +98,9 @@ def document(title: str, body: Sequence[str]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{STYLE}{VIEWER_STYLE}</style>\n</head>\n<body>\n" + "\n".join(body) + "\n"
+        f"<title>{html.escape(title)}</title>\n<style>{STYLE}{VIEWER_STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(body)
+        + "\n"
         "</body>\n</html>\n"
     )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import html
 import json
 from collections.abc import Sequence
 from fractions import Fraction
@@ -22,19 +21,20 @@ from accelsim.analysis.report import known, report
 from accelsim.analysis.roofline import ARRAY, DRAM, OPERATIONS_PER_MAC, VECTOR_UNIT, datasheet_roofs
 from accelsim.engine.replay import recorded_accelerator
 from accelsim.errors import AccelsimError
-from accelsim.plot.style import KIND_COLORS
+from accelsim.plot.style import CAUSE_COLORS, KIND_COLORS
 from accelsim.program.tables import ActivityKind, Program, ResourceKind
 from accelsim.timeline.columns import event_energy_pj
 from accelsim.timeline.occupancy import activity_spans, buffer_occupancy
-from accelsim.timeline.stalls import cause_events, critical_path, operator_intervals
+from accelsim.timeline.stalls import CAUSE_NAMES, cause_events, critical_path, operator_intervals
 from accelsim.timeline.table import Cause, Timeline
 
-PARTS = ("series.js", "tracks.js", "curves.js", "panels.js", "viewer.js")
+PARTS = ("series.js", "raster.js", "tracks.js", "curves.js", "panels.js", "viewer.js")
 """Files of ``scripts/``, in the order in which they become one script."""
 GZIP_LEVEL = 5
 CONTROLS = """<div class="bar-of-tools">
 <input type="search" placeholder="find an operator or tensor" aria-label="search"><span class="matches note"></span>
-<select aria-label="colours"><option value="kind">colour: kind</option><option value="operator">colour: operator</option>
+<select aria-label="colours"><option value="kind">colour: kind</option>
+<option value="operator">colour: operator</option>
 <option value="cause">colour: what it waited for</option></select>
 <button type="button" data-do="path" aria-pressed="false" title="C">critical path</button>
 <button type="button" data-do="in" title="W" aria-label="zoom in">+</button>
@@ -48,8 +48,10 @@ F whole run, Z zoom to the selection, / search, Enter or N next match, C critica
 """
 FRAME = (
     '<div class="stage" tabindex="0" aria-label="timeline"><div class="pane"><canvas></canvas>'
-    '<canvas class="over"></canvas></div><div class="spacer"></div><div class="tip" hidden></div></div><p class="legend key"></p>'
-    '<div class="panels"><div class="event"></div><div class="range"></div></div>'
+    '<canvas class="over"></canvas></div><div class="spacer"></div><div class="tip" hidden></div></div>'
+    '<p class="legend key"></p>'
+    '<div class="panels"><div class="event"></div><div class="range"></div>'
+    '<div class="roofs" hidden><svg></svg></div></div>'
 )
 STYLE = """
 .viewer { margin: 1.2rem 0; }
@@ -64,12 +66,16 @@ STYLE = """
 .viewer .pane { height: 0; position: sticky; top: 0; }
 .viewer .pane canvas { left: 0; position: absolute; top: 0; }
 .viewer .tip { background: var(--card); border: 1px solid var(--line); border-radius: 6px; font-size: .82rem;
-  max-width: 340px; overflow-wrap: anywhere; padding: .3rem .55rem; pointer-events: none; position: absolute; z-index: 3; }
-.viewer .panels { display: grid; gap: 1.6rem; grid-template-columns: repeat(auto-fit, minmax(min(430px, 100%), 1fr)); }
+  max-width: 340px; overflow-wrap: anywhere; padding: .3rem .55rem; pointer-events: none; position: absolute;
+  z-index: 3; }
+.viewer .panels { display: grid; gap: .4rem 1.8rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(330px, 100%), 1fr)); }
 .viewer h3 { font-size: 1rem; margin: .5rem 0 .2rem; overflow-wrap: anywhere; }
-.viewer h3 i, .viewer td i { border-radius: 2px; display: inline-block; height: .75em; margin-right: .45em; width: .75em; }
-.viewer .panels table { margin: .3rem 0 .6rem; }
-.viewer .panels td { white-space: normal; }
+.viewer h3 i, .viewer td i { border-radius: 2px; display: inline-block; height: .75em; margin-right: .45em;
+  width: .75em; }
+.viewer .panels table { font-size: .84rem; margin: .3rem 0 .6rem; }
+.viewer .panels th { overflow-wrap: normal; padding-right: 1rem; white-space: nowrap; }
+.viewer .panels td { padding-right: 0; white-space: normal; }
 .viewer .panels p { margin: .2rem 0; }
 .viewer .why { margin: .2rem 0; padding-left: 1.4rem; }
 .viewer .why li { color: var(--soft); font-size: .88rem; margin: .2rem 0; overflow-wrap: anywhere; }
@@ -99,7 +105,9 @@ def viewer(timelines: Sequence[tuple[str, Timeline]]) -> str:
         clock = known(timeline.program, "clock_hz")
         scale = clock_hz / clock if clock_hz and clock else 1
         runs.append(_described(timeline, label) | {"scale": scale, "columns": _columns(payload, timeline)})
-    text = json.dumps({"runs": runs, "kindColors": list(KIND_COLORS.values())}, separators=(",", ":"))
+    text = json.dumps(
+        {"runs": runs, "kindColors": list(KIND_COLORS.values()), "causeColors": _cause_colors()}, separators=(",", ":")
+    )
     packed = base64.b64encode(gzip.compress(payload.content, GZIP_LEVEL, mtime=0)).decode()
     return (
         f'<div class="viewer">{CONTROLS}{FRAME}'
@@ -107,6 +115,11 @@ def viewer(timelines: Sequence[tuple[str, Timeline]]) -> str:
         f'<script type="text/plain">{packed}</script>'
         f"<script>{script()}</script></div>"
     )
+
+
+def _cause_colors() -> dict[str, str]:
+    """By the name of the cause in lower case, as the columns' codes are named."""
+    return {cause.name.lower(): CAUSE_COLORS[CAUSE_NAMES[cause]] for cause in Cause}
 
 
 @cache

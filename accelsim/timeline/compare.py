@@ -145,6 +145,8 @@ def path_cycles(timeline: Timeline) -> tuple[dict[str, int], dict[str, int]]:
     kinds = np.zeros(len(PATH_KINDS), dtype=np.int64)
     np.add.at(kinds, code, lasts)
     by_kind = dict(zip(PATH_KINDS, kinds.tolist(), strict=True))
+    if not by_kind["send"]:  # most machines are not connected to others
+        del by_kind["send"]
     by_operator: dict[str, int] = {}
     names = (*program.operator_names, NO_OPERATOR)
     for operator, cycles in zip(activities.operator[activity].tolist(), lasts.tolist(), strict=True):

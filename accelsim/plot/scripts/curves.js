@@ -1,6 +1,21 @@
 // Curves over time, the axis, the overview, and what lies over all of it: cursor, selection, the chosen event.
+const ROOM = 1.15;
 
-function drawUtilisation(view, track, y) {
+// A curve: `layers` of colour and values above one another, a value * factor being its share of the limit.
+function paintCurve(view, track, y, layers, factor) {
+  const levels = bins(view);
+  paintGround(view, y, CURVE);
+  view.raster.box(LABEL, y + CURVE - 1, view.pixels, 1, packed32(view.theme.line));
+  for (const [colour, values, share = 1] of layers) view.raster.bars(values, factor / ROOM, LABEL, y, CURVE, packed32(colour, share, view.theme.card), levels);
+}
+
+function summed(view, layers) {
+  const sums = bins(view);
+  for (const [, values] of layers) for (let bin = 0; bin < sums.length; bin++) sums[bin] += values[bin];
+  return sums;
+}
+
+function paintUtilisation(view, track, y) {
   const { run, cores } = track, from = view.from / run.scale, to = view.to / run.scale;
   const busy = bins(view), macs = bins(view), factor = busy.length / (to - from);
   for (const core of cores) {
@@ -8,99 +23,61 @@ function drawUtilisation(view, track, y) {
     series.spread(series.busy(), from, to, busy);
     series.spread(series.sum('macs', (event) => run.a_macs[run.activity[event]]), from, to, macs);
   }
-  frame(view, y);
-  view.context.fillStyle = view.kindColours[0];
-  view.context.globalAlpha = 0.3;
-  fillBins(view, busy, factor / cores.length / 1.15, y, CURVE);
-  view.context.globalAlpha = 1;
+  const blue = view.kindColours[0];
+  paintGround(view, y, CURVE);
+  view.raster.bars(busy, factor / cores.length / ROOM, LABEL, y, CURVE, packed32(blue, 0.3, view.theme.card));
   track.read = [['busy', busy, (value) => `${(100 * value * factor / cores.length).toFixed(1)} %`]];
-  if (run.macsPerCycle) {
-    fillBins(view, macs, factor / run.macsPerCycle / 1.15, y, CURVE);
-    track.read.push(['MACs', macs, (value) => `${(100 * value * factor / run.macsPerCycle).toFixed(1)} % of peak`]);
-  }
-  limit(view, y, 1 / 1.15, run.macsPerCycle ? `${cores.length > 1 ? 'cores' : 'core'} busy (light), MACs of peak rate (dark)` : 'share of the cores that are busy');
+  track.limit = 'share of the cores that are busy';
+  if (!run.macsPerCycle) return;
+  view.raster.bars(macs, factor / run.macsPerCycle / ROOM, LABEL, y, CURVE, packed32(blue));
+  track.read.push(['MACs', macs, (value) => `${(100 * value * factor / run.macsPerCycle).toFixed(1)} % of peak`]);
+  track.limit = `${cores.length > 1 ? 'cores' : 'core'} busy (light), MACs of peak rate (dark)`;
 }
 
-function drawBandwidth(view, track, y) {
+function paintBandwidth(view, track, y) {
   const { run, resource } = track, { rate } = run.resources[resource];
   const from = view.from / run.scale, to = view.to / run.scale;
-  frame(view, y);
-  const values = stack(view, [...run.byKind[resource]].map(([kind, series]) => {
+  const layers = [...run.byKind[resource]].map(([kind, series]) => {
     const found = bins(view);
     series.spread(series.sum('bytes', (event) => run.bytes[event]), from, to, found);
     return [view.kindColours[kind], found];
-  }), 1 / (to - from) / (rate * 1.15), y);
-  const factor = values.length / (to - from);
-  track.read = [['', values, (value) => `${number(value * factor)} B/cycle, ${(100 * value * factor / rate).toFixed(0)} %`]];
-  const perSecond = run.clock ? `, ${number(rate * run.clock / 1e9)} GB/s` : '';
-  limit(view, y, 1 / 1.15, `full rate ${number(rate)} B/cycle${perSecond}`);
+  });
+  const factor = bins(view).length / (to - from);
+  paintCurve(view, track, y, layers, factor / rate);
+  track.read = [['', summed(view, layers), (value) => `${number(value * factor)} B/cycle, ${(100 * value * factor / rate).toFixed(0)} %`]];
+  track.limit = `full rate ${number(rate)} B/cycle${run.clock ? `, ${number(rate * run.clock / 1e9)} GB/s` : ''}`;
 }
 
-function drawHeld(view, track, y) {
+function paintHeld(view, track, y) {
   const { run, buffer } = track, { capacity } = run.buffers[buffer], held = run.held[buffer], found = bins(view);
   held.most(view.from / run.scale, view.to / run.scale, run.latency, found);
-  const top = Math.max(capacity, 1) * 1.15;
-  frame(view, y);
-  view.context.fillStyle = view.theme.soft;
-  view.context.globalAlpha = 0.65;
-  fillBins(view, found, 1 / top, y, CURVE);
-  view.context.globalAlpha = 1;
+  paintCurve(view, track, y, [[view.theme.soft, found, 0.6]], 1 / Math.max(capacity, 1));
   track.read = [['', found, (value) => `${bytesText(value)}, ${(100 * value / Math.max(capacity, 1)).toFixed(0)} %`]];
-  limit(view, y, 1 / 1.15, `capacity ${bytesText(capacity)}`);
+  track.limit = `capacity ${bytesText(capacity)}`;
 }
 
-function drawPower(view, track, y) {
-  const { run } = track, from = view.from / run.scale, to = view.to / run.scale, cycles = (to - from) / bins(view).length;
-  const layers = [], statics = bins(view);
-  for (let pixel = 0; pixel < statics.length; pixel++) {
-    const begin = from + pixel * cycles;
-    statics[pixel] = run.staticEnergy * Math.max(0, Math.min(begin + cycles, run.latency) - Math.max(begin, 0));
+function paintPower(view, track, y) {
+  const { run } = track, from = view.from / run.scale, to = view.to / run.scale, statics = bins(view), cycles = (to - from) / statics.length;
+  for (let bin = 0; bin < statics.length; bin++) {
+    const begin = from + bin * cycles;
+    statics[bin] = run.staticEnergy * Math.max(0, Math.min(begin + cycles, run.latency) - Math.max(begin, 0));
   }
-  if (run.staticEnergy) layers.push([view.theme.soft, statics]);
+  const layers = run.staticEnergy ? [[view.theme.soft, statics, 0.8]] : [];
   for (let kind = 0; kind < run.kinds.length; kind++) {
-    const found = bins(view);
-    let any = false;
-    for (const parts of run.byKind) {
-      const series = parts.get(kind);
-      if (!series) continue;
-      any = true;
-      series.spread(series.sum('energy', (event) => run.energy[event]), from, to, found);
-    }
-    if (any) layers.push([view.kindColours[kind], found]);
+    const found = bins(view), having = run.byKind.filter((parts) => parts.has(kind));
+    for (const series of having.map((parts) => parts.get(kind))) series.spread(series.sum('energy', (event) => run.energy[event]), from, to, found);
+    if (having.length) layers.push([view.kindColours[kind], found]);
   }
-  const totals = bins(view);
-  for (const [, found] of layers) for (let pixel = 0; pixel < totals.length; pixel++) totals[pixel] += found[pixel];
-  const most = totals.reduce((largest, value) => Math.max(largest, value), 0);
+  const totals = summed(view, layers), most = totals.reduce((largest, value) => Math.max(largest, value), 0);
   const shown = (energy) => (run.clock ? wattText(energy / cycles * run.clock * 1e-12) : `${number(energy / cycles)} pJ/cycle`);
-  frame(view, y);
-  stack(view, layers, 1 / totals.length / ((most || 1) * 1.15), y);
+  paintCurve(view, track, y, layers, 1 / (most || 1));
   track.read = [['', totals, shown]];
-  limit(view, y, 1 / 1.15, `most ${shown(most)}${run.staticEnergy ? '; static at the bottom' : ''}`);
-}
-
-// Layers above one another; returns their sums. A layer of `value` is value * factor * bins high.
-function stack(view, layers, factor, y) {
-  const sums = bins(view), bottoms = bins(view), tall = factor * sums.length;
-  for (const [colour, values] of layers) {
-    view.context.fillStyle = colour;
-    fillBins(view, values, tall, y, CURVE, bottoms);
-    for (let pixel = 0; pixel < sums.length; pixel++) {
-      sums[pixel] += values[pixel];
-      bottoms[pixel] += values[pixel] * tall;
-    }
-  }
-  return sums;
-}
-
-function frame(view, y) {
-  drawGround(view, y, CURVE);
-  view.context.fillStyle = view.theme.line;
-  view.context.fillRect(LABEL, y + CURVE - 0.5, view.pixels, 1);
+  track.limit = `most ${shown(most)}${run.staticEnergy ? ', static power at the bottom' : ''}`;
 }
 
 // The line of what is possible, and what it is.
-function limit(view, y, share, text) {
-  const { context, theme } = view, height = Math.round(y + CURVE * (1 - share)) + 0.5;
+function writeCurve(view, { limit }, y) {
+  const { context, theme } = view, height = Math.round(y + CURVE * (1 - 1 / ROOM)) + 0.5;
   context.strokeStyle = theme.soft;
   context.setLineDash([4, 3]);
   context.lineWidth = 1;
@@ -110,13 +87,12 @@ function limit(view, y, share, text) {
   context.stroke();
   context.setLineDash([]);
   context.font = '11px system-ui, sans-serif';
-  const width = context.measureText(text).width;
   context.globalAlpha = 0.85;
   context.fillStyle = theme.ground;
-  context.fillRect(LABEL + 4, height + 2, width + 6, 13);
+  context.fillRect(LABEL + 4, height + 2, context.measureText(limit).width + 6, 13);
   context.globalAlpha = 1;
   context.fillStyle = theme.ink;
-  context.fillText(text, LABEL + 7, height + 9);
+  context.fillText(limit, LABEL + 7, height + 9);
 }
 
 // Cycles on the axis that are round numbers, about one every 120 pixels.
@@ -129,15 +105,14 @@ function ticks(from, to, room, least) {
 
 function drawAxis(view) {
   const { context, theme, runs: [run] } = view, bottom = TOP;
-  context.fillStyle = theme.ground;
-  context.fillRect(0, 0, view.width, TOP);
   context.textAlign = 'left';
   context.fillStyle = theme.line;
   context.fillRect(LABEL, bottom - 1, view.pixels, 1);
   const rows = [[OVERVIEW + 11, ticks(view.from, view.to, view.pixels, 1), (cycle) => cycle, whole, theme.ink, 'cycles']];
   if (run?.clock) {
     const { clock } = run, seconds = ticks(view.from / clock, view.to / clock, view.pixels, 1e-15);
-    rows.push([OVERVIEW + 26, seconds, (time) => time * clock, (time) => (time ? timeText(time) : '0'), theme.soft, 'time']);
+    const [size, unit] = TIMES.find(([least]) => view.to / clock >= least) ?? TIMES.at(-1);
+    rows.push([OVERVIEW + 26, seconds, (time) => time * clock, (time) => `${Number((time / size).toPrecision(9))} ${unit}`, theme.soft, 'time']);
   }
   for (const [middle, marks, cycleOf, shown, colour, name] of rows) {
     context.font = '11px system-ui, sans-serif';
@@ -158,7 +133,7 @@ function drawAxis(view) {
 
 // The whole run in small: how busy the cores are, and which part of it is looked at.
 function drawOverview(view) {
-  const { context, theme, runs, longest } = view, high = OVERVIEW - 4, each = high / Math.max(1, runs.length);
+  const { theme, runs, longest, raster } = view, each = (OVERVIEW - 4) / Math.max(1, runs.length);
   if (!view.overviewImage) {
     view.overviewImage = runs.map((run) => {
       const found = bins(view), cores = run.series.filter((_, index) => run.resources[index].core);
@@ -167,12 +142,12 @@ function drawOverview(view) {
       return found.map((value) => value / Math.max(1, shown.length) * found.length / longest * run.scale);
     });
   }
-  context.fillStyle = theme.card;
-  context.fillRect(LABEL, 0, view.pixels, high);
-  context.fillStyle = view.kindColours[0];
-  context.globalAlpha = 0.55;
-  view.overviewImage.forEach((values, index) => fillBins(view, values, 1, index * each + 1, each - 1));
-  context.globalAlpha = 1;
+  raster.box(LABEL, 0, view.pixels, OVERVIEW - 4, packed32(theme.card));
+  view.overviewImage.forEach((values, index) => raster.bars(values, 1, LABEL, index * each + 1, each - 1, packed32(view.kindColours[0], 0.55, theme.card)));
+}
+
+function frameOverview(view) {
+  const { context, theme, longest } = view, high = OVERVIEW - 4;
   const left = LABEL + view.from / longest * view.pixels, right = LABEL + view.to / longest * view.pixels;
   context.fillStyle = theme.ground;
   context.globalAlpha = 0.7;
@@ -207,7 +182,7 @@ function drawOverlay(view) {
 }
 
 function boxOf(view, run, event) {
-  const track = view.tracks.find((one) => one.run === run && one.draw === drawLane && one.resource === run.resource[event]);
+  const track = view.tracks.find((one) => one.run === run && one.paint === paintLane && one.resource === run.resource[event]);
   if (!track) return null;
   const left = xOf(view, run, run.start[event]), right = xOf(view, run, run.end[event]);
   return { left, right: Math.max(right, left + 2), top: track.y - view.scroll, bottom: track.y - view.scroll + LANE };
@@ -260,7 +235,7 @@ function drawCursor(view, context, pointer) {
   context.stroke();
   const clock = view.runs[0]?.clock;
   tag(view, context, `cycle ${whole(Math.floor(cycle))}${clock ? `, ${timeText(cycle / clock)}` : ''}`, x, OVERVIEW + 18);
-  const bin = Math.min(Math.floor(view.pixels) - 1, Math.floor(pointer.x - LABEL));
+  const bin = Math.floor((pointer.x - LABEL) * view.ratio);
   for (const track of view.tracks) {
     const y = track.y - view.scroll;
     if (!track.curve || !track.read || y < TOP - CURVE / 2 || y > view.height) continue;

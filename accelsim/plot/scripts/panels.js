@@ -2,7 +2,11 @@
 const BECAUSE = {
   none: 'It had waited for nothing.', load: 'A load that it needs finished:', store: 'A store that it depends on finished:',
   buffer: 'It had no room in a buffer, until space was given back by:', tile: 'A tile that it depends on finished:',
-  queue: 'The one before it on its queue handed on:', resource: 'Its resource was busy with another queue:',
+  queue: 'The one before it on its queue handed on:', resource: 'Its resource was busy with another queue:', send: 'A message that it depends on arrived:',
+};
+const WAITS = {
+  none: 'waited for nothing', load: 'waits for a load', store: 'waits for a store', buffer: 'waits for buffer space', tile: 'waits for a tile',
+  queue: 'waits for its queue', resource: 'waits for its resource', send: 'waits for a message',
 };
 const CHAIN = 7, LISTED = 8;
 
@@ -54,17 +58,19 @@ function showEvent(view) {
 
 const link = (view, run, event, text) => make('button', { type: 'button', onclick: () => { choose(view, run, event); reveal(view, run, event); } }, text);
 
-// The chain of causes, back from an event.
+// The chain of causes, back from an event; those that only followed one another on a queue are counted.
 function why(view, run, event) {
   const list = make('ol', { class: 'why' });
   let at = event;
   for (let step = 0; step < CHAIN; step++) {
-    const because = run.because[at], cause = run.causes[run.cause[at]];
-    const item = make('li', {}, `${BECAUSE[because < 0 ? 'none' : cause]} `);
+    const because = run.because[at], cause = run.causes[run.cause[at]], item = make('li', {}, `${BECAUSE[because < 0 ? 'none' : cause]} `);
     list.append(item);
     if (because < 0) break;
     item.append(link(view, run, because, nameOf(run, because)), ` (${whole(run.start[because])} to ${whole(run.end[because])})`);
     at = because;
+    let skipped = 0;
+    while (cause === 'queue' && run.because[at] >= 0 && run.causes[run.cause[at]] === 'queue' && skipped < run.count) { at = run.because[at]; skipped++; }
+    if (skipped) item.append(`, and so on: ${whole(skipped)} more, back to `, link(view, run, at, nameOf(run, at)));
   }
   return make('div', {}, make('b', {}, `Why it starts at ${whole(run.start[event])}`), list);
 }
@@ -140,11 +146,14 @@ function showRange(view) {
   if (most.length && all[0].operators.length > 0) rows.push(['operators', most.join(', ')]);
   const table = facts(rows);
   if (runs.length > 1) table.prepend(make('tr', {}, make('th'), ...runs.map((run, index) => make('td', {}, patch(RUN_COLOURS[index % RUN_COLOURS.length]), run.label))));
-  out.replaceChildren(make('h3', {}, what), table, inset(view, all));
+  out.replaceChildren(make('h3', {}, what), table);
+  const roofs = view.root.querySelector('.roofs');
+  roofs.hidden = false;
+  roofs.replaceChildren(make('h3', {}, 'On the roofline'), inset(view, all));
 }
 
 const RUN_COLOURS = ['#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9'];
-const WIDE = 380, TALL = 230, LEFT = 46, BOTTOM = 34, RIGHT = 10, ROOF = 12;
+const WIDE = 380, TALL = 230, LEFT = 46, BOTTOM = 34, RIGHT = 22, ROOF = 12;
 
 function roofAt(run, { operations, bytes }) {
   if (!run.roofs?.array) return null;
@@ -200,8 +209,9 @@ function inset(view, ranges) {
 }
 
 function svgMake(tag, attributes, text) {
-  const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  const made = document.createElementNS(svgMake.namespace, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   if (text !== undefined) made.textContent = text;
   return made;
 }
+svgMake.namespace = document.currentScript.parentElement.querySelector('svg').namespaceURI;

@@ -31,10 +31,6 @@ class Series {
     Object.assign(this, { start, end, event, length: start.length, sums: new Map() });
   }
 
-  static of(line, rows) {
-    return new Series(rows.map((row) => line.start[row]), rows.map((row) => line.end[row]), Int32Array.from(rows));
-  }
-
   // First interval, at or behind `from`, that ends behind the cycle.
   after(cycle, from = 0) {
     const { end, length } = this;
@@ -124,14 +120,16 @@ function loadRun(run, payload) {
   run.ready = run.start.map((start, row) => start - run.wait[row]);
   run.because = Int32Array.from(run.back, (back, row) => (back ? row - back : -1));
   run.kind = Uint8Array.from(run.activity, (activity) => run.a_kind[activity]);
-  run.rows = run.resources.map(() => []);
-  for (let row = 0; row < count; row++) run.rows[run.resource[row]].push(row);
-  run.series = run.rows.map((rows) => Series.of(run, rows));
+  const rows = run.resources.map(() => []);
+  for (let row = 0; row < count; row++) rows[run.resource[row]].push(row);
+  run.series = rows.map((mine) => new Series(Float64Array.from(mine, (row) => run.start[row]), Float64Array.from(mine, (row) => run.end[row]), Int32Array.from(mine)));
   run.byKind = run.series.map((series) => split(series, (event) => run.kind[event]));
   run.idle = run.resources.map((resource, index) => (resource.core ? idle(run, run.series[index]) : null));
   run.queues = run.resources.map((resource, index) => queues(run, index));
   run.held = run.buffers.map((_, index) => new Steps(run[`h${index}_cycles`], run[`h${index}_bytes`]));
   run.strip = new Series(run.o_start, run.o_start.map((start, row) => start + run.o_cycles[row]), run.o_operator);
+  run.tiles = new Int32Array(operators.length + 1); // of each operator the highest tile
+  run.a_operator.forEach((operator, activity) => { if (operator >= 0) run.tiles[operator] = Math.max(run.tiles[operator], run.a_tile[activity]); });
   run.operatorOf = (event) => operators[run.a_operator[run.activity[event]]] ?? '';
   run.tensorOf = (event) => tensors[run.a_tensor[run.activity[event]]];
   return run;

@@ -1,7 +1,6 @@
 // Lays out the tracks of all runs and draws the part of them that is looked at.
 const LABEL = 104, MARGIN = 10, HEAD = 30, STRIP = 18, LANE = 24, QUEUE = 14, CURVE = 50, GAP = 4;
 const OVERVIEW = 24, AXIS = 36, TOP = OVERVIEW + AXIS, WAIT = 0.36, FAINT = 0.16;
-const WAITING = { none: '#999999', load: '#D55E00', store: '#882255', buffer: '#F0E442', tile: '#332288', queue: '#999999', resource: '#44AA99' };
 const OPERATIONS_PER_MAC = 2;
 
 const number = (value, digits = 4) => value.toLocaleString('en', { maximumSignificantDigits: Math.max(digits, Math.floor(Math.log10(Math.abs(value) + 1)) + 1) });
@@ -11,12 +10,11 @@ function scaled(value, units) {
   const [size, unit] = units.find(([least]) => Math.abs(value) >= least) ?? units.at(-1);
   return `${Number((value / size).toPrecision(4))} ${unit}`;
 }
-const timeText = (seconds) => scaled(seconds, [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [1e-9, 'ns']]);
+const TIMES = [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [1e-9, 'ns']];
+const timeText = (seconds) => scaled(seconds, TIMES);
 const bytesText = (bytes) => scaled(bytes, [[2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB'], [1, 'B']]);
 const wattText = (watt) => scaled(watt, [[1, 'W'], [1e-3, 'mW'], [1e-6, 'µW']]);
 const jouleText = (pj) => scaled(pj, [[1e12, 'J'], [1e9, 'mJ'], [1e6, 'µJ'], [1e3, 'nJ'], [1, 'pJ']]);
-
-const operatorColour = (operator) => (operator < 0 ? '#888888' : `hsl(${(operator * 137.508 + 205) % 360} 52% 43%)`);
 
 // White or black, whichever can be read on a colour.
 function inkOn(colour) {
@@ -26,7 +24,7 @@ function inkOn(colour) {
 }
 
 function colourOf(view, run, event) {
-  if (view.mode === 'cause') return WAITING[run.causes[run.cause[event]]];
+  if (view.mode === 'cause') return view.causeColours[run.causes[run.cause[event]]];
   if (view.mode === 'operator') return operatorColour(run.a_operator[run.activity[event]]);
   return view.kindColours[run.kind[event]];
 }
@@ -43,25 +41,25 @@ function layout(view) {
   let y = TOP + 2;
   const add = (run, height, gap, track) => { tracks.push({ run, y, height, ...track }); y += height + gap; };
   for (const run of view.runs) {
-    if (view.runs.length > 1) add(run, HEAD, 0, { draw: drawHead, wide: true });
-    if (run.strip.length) add(run, STRIP, GAP, { draw: drawStrip, name: 'operator' });
+    if (view.runs.length > 1) add(run, HEAD, 0, { write: drawHead });
+    if (run.strip.length) add(run, STRIP, GAP, { paint: paintStrip, write: writeStrip, name: 'operator' });
     run.resources.forEach((resource, index) => {
-      add(run, LANE, GAP, { draw: drawLane, name: resource.name, series: run.series[index], resource: index });
+      add(run, LANE, GAP, { paint: paintLane, write: writeLane, name: resource.name, series: run.series[index], resource: index });
       if (!view.queuesShown) return;
       for (const queue of run.queues[index]) {
-        add(run, QUEUE, GAP, { draw: drawQueue, name: queue.name, small: true, series: queue.served, waiting: queue.waiting });
+        add(run, QUEUE, GAP, { paint: paintQueue, name: queue.name, small: true, series: queue.served, waiting: queue.waiting });
       }
     });
     y += GAP;
     const cores = run.resources.flatMap((resource, index) => (resource.core ? [index] : []));
-    if (cores.length) add(run, CURVE, GAP + 4, { draw: drawUtilisation, name: 'utilisation', cores, curve: true });
+    if (cores.length) add(run, CURVE, GAP + 4, { paint: paintUtilisation, write: writeCurve, name: 'utilisation', cores, curve: true });
     run.resources.forEach((resource, index) => {
-      if (!resource.core) add(run, CURVE, GAP + 4, { draw: drawBandwidth, name: resource.name, unit: 'B/cycle', resource: index, curve: true });
+      if (!resource.core) add(run, CURVE, GAP + 4, { paint: paintBandwidth, write: writeCurve, name: resource.name, unit: 'B/cycle', resource: index, curve: true });
     });
     run.buffers.forEach((buffer, index) => {
-      add(run, CURVE, GAP + 4, { draw: drawHeld, name: buffer.name, unit: 'bytes held', buffer: index, curve: true });
+      add(run, CURVE, GAP + 4, { paint: paintHeld, write: writeCurve, name: buffer.name, unit: 'bytes held', buffer: index, curve: true });
     });
-    add(run, CURVE, GAP + 4, { draw: drawPower, name: 'power', unit: run.clock ? 'W' : 'pJ/cycle', curve: true });
+    if (run.staticEnergy || run.energy.some((energy) => energy > 0)) add(run, CURVE, GAP + 4, { paint: paintPower, write: writeCurve, name: 'power', unit: run.clock ? 'W' : 'pJ/cycle', curve: true });
     y += 6;
   }
   view.tracks = tracks;
@@ -74,6 +72,7 @@ function fit(view) {
   stage.style.height = `${height}px`;
   view.width = stage.clientWidth;
   view.height = height;
+  view.ratio = ratio;
   view.pixels = Math.max(1, view.width - LABEL - MARGIN);
   for (const one of [canvas, overlay]) {
     one.width = Math.round(view.width * ratio);
@@ -82,40 +81,41 @@ function fit(view) {
     one.style.height = `${height}px`;
     one.getContext('2d').setTransform(ratio, 0, 0, ratio, 0, 0);
   }
+  view.raster.resize(canvas.width, canvas.height, ratio);
   spacer.style.height = `${view.total}px`;
   view.overviewImage = null;
 }
 
 const xOf = (view, run, cycle) => LABEL + ((cycle * run.scale - view.from) / (view.to - view.from)) * view.pixels;
 const cycleAt = (view, x) => view.from + ((x - LABEL) / view.pixels) * (view.to - view.from);
-const bins = (view) => new Float64Array(Math.max(1, Math.floor(view.pixels)));
+const bins = (view) => new Float64Array(Math.max(1, Math.round(view.pixels * view.ratio)));
 
+// First all that is areas, pixel by pixel, then lines and texts upon it.
 function draw(view) {
-  const { context } = view, style = getComputedStyle(view.root);
+  const { context, raster, canvas, ratio } = view, style = getComputedStyle(view.root);
   view.theme = Object.fromEntries(['ink', 'soft', 'line', 'ground', 'card'].map((name) => [name, style.getPropertyValue(`--${name}`).trim() || '#888888']));
   view.scroll = view.stage.scrollTop;
-  context.globalAlpha = 1;
-  context.fillStyle = view.theme.ground;
-  context.fillRect(0, 0, view.width, view.height);
+  const seen = view.tracks.filter((track) => track.y - view.scroll + track.height >= TOP && track.y - view.scroll <= view.height);
+  raster.clip(0, canvas.height);
+  raster.fill(0, 0, canvas.width, canvas.height, packed32(view.theme.ground));
+  drawOverview(view);
+  raster.clip(TOP * ratio, canvas.height);
+  for (const track of seen) track.paint?.(view, track, track.y - view.scroll);
+  context.putImageData(raster.image, 0, 0);
   context.textBaseline = 'middle';
-  for (const track of view.tracks) {
+  for (const track of seen) {
     const y = track.y - view.scroll;
-    if (y + track.height < TOP || y > view.height) continue;
     context.save();
     context.beginPath();
     context.rect(0, Math.max(y, TOP), view.width, y + track.height + 8 - Math.max(y, TOP));
     context.clip();
     context.font = track.small ? '11px system-ui, sans-serif' : '12px system-ui, sans-serif';
     if (track.name) label(view, track, y);
-    context.beginPath();
-    context.rect(track.wide ? 0 : LABEL, y, track.wide ? view.width : view.pixels, track.height + 1);
-    context.clip();
-    track.draw(view, track, y);
+    track.write?.(view, track, y);
     context.restore();
   }
-  context.font = '12px system-ui, sans-serif';
   drawAxis(view);
-  drawOverview(view);
+  frameOverview(view);
 }
 
 function label(view, { name, unit, height, small }, y) {
@@ -138,12 +138,13 @@ function fitted(context, words, room) {
   return shown;
 }
 
-function words(view, text, left, right, middle, colour) {
+// A text between two places, or as much of its end as there is room for: names differ at their ends.
+function words(view, text, colour, left, right, middle) {
   const { context } = view, begin = Math.max(left, LABEL) + 4, room = Math.min(right, LABEL + view.pixels) - begin - 4;
   if (room < 24) return;
-  const letters = Math.floor(room / 6.1);
+  const letters = Math.floor(room / 6.3);
   context.fillStyle = colour;
-  context.fillText(text.length <= letters ? text : letters > 3 ? `${text.slice(0, letters - 1)}…` : '', begin, middle);
+  context.fillText(text.length <= letters ? text : letters > 4 ? `…${text.slice(1 - letters)}` : '', begin, middle);
 }
 
 function drawHead(view, { run }, y) {
@@ -155,18 +156,31 @@ function drawHead(view, { run }, y) {
 }
 
 // Which operator each cycle belongs to.
-function drawStrip(view, { run }, y) {
-  const { context, theme } = view, { strip } = run, end = view.to / run.scale;
+function paintStrip(view, { run }, y) {
+  const { strip } = run, end = view.to / run.scale, { theme, raster } = view;
   let drawn = -1;
   for (let row = strip.after(view.from / run.scale); row < strip.length && strip.start[row] < end; row++) {
-    const left = xOf(view, run, strip.start[row]), right = xOf(view, run, strip.end[row]), operator = strip.event[row];
+    const left = Math.max(LABEL, xOf(view, run, strip.start[row])), right = Math.min(LABEL + view.pixels, xOf(view, run, strip.end[row]));
     if (right < drawn + 0.5) continue;
     drawn = right;
-    context.globalAlpha = view.mode === 'operator' ? 0.85 : row % 2 ? 0.34 : 0.16;
-    context.fillStyle = view.mode === 'operator' ? operatorColour(operator) : theme.soft;
-    context.fillRect(left, y, Math.max(right - left, 0.5), STRIP);
-    context.globalAlpha = 1;
-    if (right - left > 30) words(view, run.operators[operator] ?? '', left, right, y + STRIP / 2, view.mode === 'operator' ? '#ffffff' : theme.ink);
+    const [colour, share] = view.mode === 'operator' ? [operatorColour(strip.event[row]), 1] : [theme.soft, row % 2 ? 0.36 : 0.18];
+    raster.box(left, y, Math.max(right - left, 0.5), STRIP, packed32(colour, share, theme.ground));
+  }
+}
+
+function writeStrip(view, { run }, y) {
+  const { strip } = run, end = view.to / run.scale;
+  writeNames(view, strip, strip.after(view.from / run.scale), end, run, y + STRIP / 2,
+    (row) => [run.operators[strip.event[row]] ?? '', view.mode === 'operator' ? '#ffffff' : view.theme.ink]);
+}
+
+// Names of the intervals that are wide enough; `of` gives text and colour.
+function writeNames(view, series, first, end, run, middle, of) {
+  const least = 34 / view.pixels * (view.to - view.from) / run.scale;
+  if (series.after(end, first) - first > view.pixels) return;
+  for (let row = first; row < series.length && series.start[row] < end; row++) {
+    if (series.end[row] - series.start[row] < least) continue;
+    words(view, ...of(row), xOf(view, run, series.start[row]), xOf(view, run, series.end[row]), middle);
   }
 }
 
@@ -174,9 +188,9 @@ function drawStrip(view, { run }, y) {
 function partsOf(view, run, series) {
   const key = `${view.mode} ${view.version}`;
   if (series.parts?.key === key) return series.parts;
-  const value = { kind: (event) => run.kind[event], cause: (event) => run.cause[event], operator: () => 0 }[view.mode];
-  const lit = run.lit ? filtered(series, run.lit) : series;
-  series.parts = { key, all: [...split(series, value)], lit: run.lit ? [...split(lit, value)] : null };
+  const value = { kind: (event) => run.kind[event], cause: (event) => run.cause[event] }[view.mode];
+  const parts = (one) => (value ? [...split(one, value)] : [[0, one]]);
+  series.parts = { key, all: parts(series), lit: run.lit ? parts(filtered(series, run.lit)) : null };
   return series.parts;
 }
 
@@ -187,98 +201,77 @@ function filtered(series, lit) {
   return new Series(pick('start'), pick('end'), pick('event'));
 }
 
-function drawLane(view, track, y) {
+function paintLane(view, track, y) {
   const { run, resource } = track, waits = run.idle[resource];
-  drawGround(view, y, LANE);
-  if (waits && !view.pathShown) drawWaits(view, run, waits, y + LANE * (1 - WAIT), LANE * WAIT);
-  drawEvents(view, track, y, LANE);
+  paintGround(view, y, LANE);
+  if (waits && !view.pathShown) paintWaits(view, run, waits, y + LANE * (1 - WAIT), LANE * WAIT);
+  paintEvents(view, track, y, LANE);
 }
 
-function drawQueue(view, track, y) {
-  drawGround(view, y, QUEUE);
-  if (!view.pathShown) drawWaits(view, track.run, track.waiting, y + QUEUE - 3, 3);
-  drawEvents(view, track, y, QUEUE);
+function writeLane(view, { run, series }, y) {
+  const name = (event) => {
+    const activity = run.activity[event], operator = run.a_operator[activity], tile = run.a_tile[activity], tensor = run.tensorOf(event);
+    if (tensor !== undefined) return tensor.replace(/\.weights$/, '');
+    return `${run.operatorOf(event) || run.kinds[run.kind[event]]}${run.tiles[operator] > 0 ? ` · ${tile}` : ''}`;
+  };
+  writeNames(view, series, series.after(view.from / run.scale), view.to / run.scale, run, y + LANE / 2, (row) => {
+    const event = series.event[row];
+    return run.lit && !run.lit[event] ? ['', ''] : [name(event), inkOn(colourOf(view, run, event))];
+  });
 }
 
-function drawGround(view, y, height) {
-  view.context.fillStyle = view.theme.card;
-  view.context.fillRect(LABEL, y, view.pixels, height);
+function paintQueue(view, track, y) {
+  paintGround(view, y, QUEUE);
+  if (!view.pathShown) paintWaits(view, track.run, track.waiting, y + QUEUE - 3, 3);
+  paintEvents(view, track, y, QUEUE);
 }
+
+const paintGround = (view, y, height) => view.raster.box(LABEL, y, view.pixels, height, packed32(view.theme.card));
 
 // What a core, or the head of a queue, waits for, as a low bar.
-function drawWaits(view, run, waits, y, height) {
-  const { context } = view, from = view.from / run.scale, to = view.to / run.scale;
+function paintWaits(view, run, waits, y, height) {
+  const from = view.from / run.scale, to = view.to / run.scale, levels = bins(view);
   if (!waits.byCause) waits.byCause = split(waits, (event) => (event < 0 ? -1 : run.cause[event]));
-  context.globalAlpha = run.lit ? FAINT : 0.9;
   for (const [cause, series] of waits.byCause) {
-    context.fillStyle = cause < 0 ? '#bbbbbb' : WAITING[run.causes[cause]];
-    const found = bins(view);
+    const found = bins(view), colour = cause < 0 ? '#bbbbbb' : view.causeColours[run.causes[cause]];
     series.spread(series.busy(), from, to, found);
-    fillBins(view, found, found.length / (to - from), y, height);
+    view.raster.bars(found, found.length / (to - from), LABEL, y, height, packed32(colour, run.lit ? FAINT : 0.85, view.theme.card), levels);
   }
-  context.globalAlpha = 1;
-}
-
-// Fills a step function of bins as rectangles, equal neighbours at once; returns nothing.
-function fillBins(view, values, factor, y, height, bottoms = null) {
-  const { context } = view;
-  for (let pixel = 0; pixel < values.length;) {
-    const value = values[pixel], bottom = bottoms?.[pixel] ?? 0, first = pixel;
-    for (pixel++; pixel < values.length && values[pixel] === value && (bottoms?.[pixel] ?? 0) === bottom; pixel++);
-    const tall = Math.min(1, value * factor) * height;
-    if (tall > 0) context.fillRect(LABEL + first, y + height - bottom * height - tall, pixel - first, tall);
-  }
-}
-
-function drawEvents(view, track, y, height) {
-  const { run, series } = track, from = view.from / run.scale, to = view.to / run.scale;
-  const first = series.after(from), last = Math.min(series.length, series.after(to, first) + 1);
-  if (last - first > 1.5 * view.pixels) drawDense(view, run, series, y, height, from, to);
-  else drawSingly(view, run, series, y, height, first, last, to);
 }
 
 // Where events are narrower than pixels, each pixel is filled as high as the share of it that was busy.
-function drawDense(view, run, series, y, height, from, to) {
-  const { context } = view, { all, lit } = partsOf(view, run, series);
-  for (const [parts, alpha] of [[all, lit ? FAINT : 1], ...(lit ? [[lit, 1]] : [])]) {
-    const bottoms = bins(view), factor = bottoms.length / (to - from);
-    context.globalAlpha = alpha;
+function paintEvents(view, { run, series }, y, height) {
+  const from = view.from / run.scale, to = view.to / run.scale;
+  const first = series.after(from), last = Math.min(series.length, series.after(to, first) + 1);
+  if (last - first > 0.25 * view.pixels * view.ratio) return paintDense(view, run, series, y, height, from, to);
+  for (let row = first; row < last && series.start[row] < to; row++) {
+    const event = series.event[row], left = Math.max(LABEL, xOf(view, run, series.start[row]));
+    const wide = Math.min(LABEL + view.pixels, xOf(view, run, series.end[row])) - left;
+    const share = run.lit && !run.lit[event] ? FAINT : 1;
+    view.raster.box(left, y, Math.max(1 / view.ratio, wide > 4 ? wide - 1 : wide), height, packed32(colourOf(view, run, event), share, view.theme.card));
+  }
+  return undefined;
+}
+
+function paintDense(view, run, series, y, height, from, to) {
+  const { all, lit } = partsOf(view, run, series), { card } = view.theme;
+  for (const [parts, share] of [[all, lit ? FAINT : 1], ...(lit ? [[lit, 1]] : [])]) {
+    const levels = bins(view), factor = levels.length / (to - from);
     for (const [value, part] of parts) {
       const found = bins(view);
       part.spread(part.busy(), from, to, found);
-      if (view.mode === 'operator') fillByOperator(view, run, part, found, factor, y, height, from, to);
-      else {
-        context.fillStyle = view.mode === 'kind' ? view.kindColours[value] : WAITING[run.causes[value]];
-        fillBins(view, found, factor, y, height, bottoms);
-        for (let pixel = 0; pixel < found.length; pixel++) bottoms[pixel] += found[pixel] * factor;
-      }
+      const colour = { kind: () => view.kindColours[value], cause: () => view.causeColours[run.causes[value]] }[view.mode];
+      const shade = colour ? packed32(colour(), share, card) : byOperator(run, part, from, to, found.length, share, card);
+      view.raster.bars(found, factor, LABEL, y, height, shade, levels);
     }
   }
-  context.globalAlpha = 1;
 }
 
-// As high as the share that was busy, in the colour of the operator in the middle of the pixel.
-function fillByOperator(view, run, part, found, factor, y, height, from, to) {
-  const { context } = view;
+// The colour of the operator in the middle of a bin; asked from left to right.
+function byOperator(run, part, from, to, count, share, ground) {
   let row = 0;
-  for (let pixel = 0; pixel < found.length; pixel++) {
-    if (!found[pixel]) continue;
-    row = part.after(from + ((pixel + 0.5) / found.length) * (to - from), row);
-    context.fillStyle = operatorColour(run.a_operator[run.activity[part.event[Math.min(row, part.length - 1)]]]);
-    const tall = Math.min(1, found[pixel] * factor) * height;
-    context.fillRect(LABEL + pixel, y + height - tall, 1, tall);
-  }
-}
-
-function drawSingly(view, run, series, y, height, first, last, to) {
-  const { context } = view;
-  for (let row = first; row < last && series.start[row] < to; row++) {
-    const event = series.event[row], left = xOf(view, run, series.start[row]), right = xOf(view, run, series.end[row]);
-    const wide = right - left, faded = run.lit && !run.lit[event], colour = colourOf(view, run, event);
-    context.globalAlpha = (faded ? FAINT : 1) * (wide < 0.7 ? 0.7 : 1);
-    context.fillStyle = colour;
-    context.fillRect(left, y, Math.max(0.7, wide - (wide > 4 ? 1 : wide > 2 ? 0.4 : 0)), height);
-    context.globalAlpha = 1;
-    if (wide > 34 && !faded && height > 12) words(view, nameOf(run, event), left, right, y + height / 2, inkOn(colour));
-  }
+  return (bin) => {
+    row = part.after(from + ((bin + 0.5) / count) * (to - from), row);
+    return packed32(operatorColour(run.a_operator[run.activity[part.event[Math.min(row, part.length - 1)]]]), share, ground);
+  };
 }

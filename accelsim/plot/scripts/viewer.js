@@ -1,6 +1,6 @@
 // Puts the parts together: what is looked at, and what pointer and keys do. All text that comes from a file goes
 // through textContent or fillText, never through markup.
-const view = { root: document.currentScript.parentElement, mode: 'kind', version: 0, pathShown: false, queuesShown: true, chosen: null, selection: null, pointer: null };
+const view = { root: document.currentScript.parentElement, mode: 'kind', version: 0, pathShown: false, queuesShown: true, chosen: null, selection: null, pointer: null, raster: new Raster() };
 const find = (selector) => view.root.querySelector(selector);
 const [description, packed] = view.root.querySelectorAll('script[type]');
 Object.assign(view, { stage: find('.stage'), canvas: find('.stage canvas'), overlay: find('.stage canvas.over'), spacer: find('.spacer') });
@@ -114,14 +114,19 @@ const actions = {
 const KEYS = { w: 'in', '+': 'in', '=': 'in', s: 'out', '-': 'out', a: 'left', ArrowLeft: 'left', d: 'right', ArrowRight: 'right',
   f: 'all', 0: 'all', n: 'next', c: 'path', Escape: 'clear', '/': 'find', z: 'range' };
 
+// Only what occurs is explained.
 function legend() {
-  const run = view.runs[0], entries = {
-    kind: () => run.kinds.map((name, index) => [name, view.kindColours[index]]),
-    cause: () => run.causes.map((name) => [`waited for ${name === 'none' ? 'nothing' : name}`, WAITING[name]]).filter(([name]) => name !== 'waited for queue'),
-    operator: () => [],
-  }[view.mode];
-  const waits = run && view.mode !== 'cause' ? [['waits: for a load', WAITING.load], ['store', WAITING.store], ['buffer space', WAITING.buffer], ['tile', WAITING.tile]] : [];
-  find('.key').replaceChildren(...[...(run ? entries() : []), ...waits].map(([name, colour]) => make('span', {}, patch(colour), name)));
+  const occurs = (column, code) => view.runs.some((run) => run[column].includes(code));
+  const entries = [], [run] = view.runs, waits = new Map();
+  if (run && view.mode === 'kind') run.kinds.forEach((name, code) => { if (occurs('kind', code)) entries.push([name, view.kindColours[code]]); });
+  for (const one of view.runs) {
+    for (const series of one.idle) {
+      for (const event of series?.event ?? []) waits.set(event < 0 ? 'drain' : one.causes[one.cause[event]], true);
+    }
+  }
+  for (const name of waits.keys()) entries.push(name === 'drain' ? ['after the last tile', '#bbbbbb'] : [WAITS[name], view.causeColours[name]]);
+  if (run && view.mode === 'cause') run.causes.forEach((name, code) => { if (occurs('cause', code) && !waits.has(name)) entries.push([WAITS[name], view.causeColours[name]]); });
+  find('.key').replaceChildren(...entries.map(([name, colour]) => make('span', {}, patch(colour), name)));
 }
 
 const place = (event) => {
@@ -159,12 +164,12 @@ function click(point) {
   if (found) return choose(view, ...found);
   if (!track || point.x < LABEL) return undefined;
   const { run } = track, cycle = cycleAt(view, point.x) / run.scale;
-  if (track.draw === drawStrip) {
+  if (track.paint === paintStrip) {
     const row = run.strip.after(cycle);
     if (row < run.strip.length) view.selection = [run.strip.start[row] * run.scale, run.strip.end[row] * run.scale];
     settle();
   }
-  if (track.draw === drawHeld) showHeld(view, run, track.buffer, Math.floor(cycle));
+  if (track.paint === paintHeld) showHeld(view, run, track.buffer, Math.floor(cycle));
   return redraw();
 }
 
@@ -227,12 +232,12 @@ search.addEventListener('keydown', (event) => {
 });
 colours.addEventListener('change', () => { view.mode = colours.value; legend(); redraw(); });
 for (const button of view.root.querySelectorAll('[data-do]')) button.addEventListener('click', () => actions[button.dataset.do]());
-new ResizeObserver(() => { if (view.runs) { fit(view); redraw(); } }).observe(view.root);
+new ResizeObserver(() => { if (view.longest) { fit(view); redraw(); } }).observe(view.root);
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
 
 inflate(packed.textContent).then((payload) => {
   const content = JSON.parse(description.textContent);
-  view.kindColours = content.kindColours;
+  Object.assign(view, { kindColours: content.kindColors, causeColours: content.causeColors });
   view.runs = content.runs.map((run) => loadRun(run, payload));
   view.longest = Math.max(1, ...view.runs.map((run) => run.latency * run.scale));
   Object.assign(view, { from: 0, to: view.longest });
