@@ -2,8 +2,9 @@
 
 The columns tell what a line is, not its header: name and three numbers are a matrix product M, N, K (A of M x K times
 B of K x N); name and seven numbers are a convolution: ifmap height and width, filter height and width, channels,
-filters and the stride of both axes, or eight where the axes have strides of their own. Either may end with a sparsity
-ratio N:M and with commas. Layers are independent of each other and keep their order.
+filters and the stride of both axes, or eight where the axes have strides of their own (a header may call that column a
+batch). Either may end with a sparsity ratio N:M, a comment and commas. Layers are independent of each other and keep
+their order. Files in which tabs part the columns are read too.
 
 As SCALE-Sim v3.0.0 (``topology_utils.py``) does it: there is no padding; the output size is rounded up,
 ceil((ifmap - filter + stride) / stride), its last row and column reading beyond the ifmap; a convolution with "DP" in
@@ -39,6 +40,9 @@ HEADLESS_NOTE = "is the first one and is read as a layer, since it has numbers; 
 COMMA_NOTE = "ends without a comma; SCALE-Sim would drop its last column"
 STRIDES_NOTE = "has two strides; SCALE-Sim would take the second one for a sparsity ratio"
 SPARSITY_NOTE = "has a sparsity ratio, which is left out: the layer runs dense, as in SCALE-Sim without SparsitySupport"
+TABS_NOTE = "has its columns parted by tabs; SCALE-Sim knows commas only"
+TRAILING_NOTE = "ends with a word after its numbers, which is left out, as SCALE-Sim leaves out whatever stands last"
+BATCH_NOTE = "has a batch of 1; SCALE-Sim would take it for a sparsity ratio"
 REPEATED_NOTE = "repeats the name of a layer above; '#2' and so on tell them apart"
 
 
@@ -86,17 +90,20 @@ class _Reader:
     """What is to be said of which lines."""
     names: set[str] = field(default_factory=set)
     before_header: bool = True
+    header: list[str] = field(default_factory=list)
 
     def read_line(self, number: int, line: str) -> None:
         """Adds the line's layers, or its mistake."""
-        cells = [cell.strip() for cell in line.split(",")]
-        ends_with_comma = not cells[-1]
+        has_tabs = "," not in line and line.count("\t") >= len(GEMM)
+        cells = [cell.strip() for cell in line.split("\t" if has_tabs else ",")]
+        ends_with_comma = has_tabs or not cells[-1]
         while cells and not cells[-1]:
             cells.pop()
         if not cells:
             return
         first, self.before_header = self.before_header, False
         if first and not any(cell.isdecimal() for cell in cells[1:]):
+            self.header = [cell.lower() for cell in cells]
             return
         try:
             self._read_cells(number, cells)
@@ -104,15 +111,26 @@ class _Reader:
             self.mistakes.append((number, str(mistake)))
         if first:
             self._note(HEADLESS_NOTE, number)
-        if not ends_with_comma:
+        if has_tabs:
+            self._note(TABS_NOTE, number)
+        # A word that stands last is what SCALE-Sim drops, so nothing is lost.
+        if not ends_with_comma and TRAILING_NOTE not in self._said_of(number):
             self._note(COMMA_NOTE, number)
 
     def _read_cells(self, number: int, cells: list[str]) -> None:
         name, *values = cells
         if not name or not name.isprintable() or len(name) > LONGEST_NAME:
             raise _Mistake(f"the layer's name is {name[:40]!r}; expected 1 to {LONGEST_NAME} printable characters")
-        if len(values) > 3 and ":" in values[-1] and _is_sparse(values.pop()):
+        if len(values) - 1 in COLUMNS and _is_word(values[-1]):
+            values.pop()
+            self._note(TRAILING_NOTE, number)
+        called = self.header[len(values)] if len(values) < len(self.header) else ""
+        if len(values) > 3 and (":" in values[-1] or "sparsity" in called) and _is_sparse(values.pop()):
             self._note(SPARSITY_NOTE, number)
+        if len(values) - 1 in COLUMNS and "batch" in called:
+            if values.pop() != "1":
+                raise _Mistake(f"layer '{name}' has a batch of its own; run the file with --batch instead")
+            self._note(BATCH_NOTE, number)
         if len(values) not in COLUMNS:
             raise _Mistake(
                 f"layer '{name}' has {len(values)} numbers; a matrix product has 3 ({', '.join(GEMM)}), "
@@ -148,6 +166,9 @@ class _Reader:
         self.names |= {unique, _input_name(unique)}
         self.layers.append(make(unique, sizes))
 
+    def _said_of(self, line: int) -> list[str]:
+        return [what for what, lines in self.notes.items() if line in lines[-1:]]
+
     def _note(self, what: str, line: int) -> None:
         lines = self.notes.setdefault(what, [])
         if line not in lines[-1:]:
@@ -159,6 +180,11 @@ def _numbers(lines: list[int]) -> str:
         return f"line {lines[0]}"
     more = f" and {len(lines) - 10} more" if len(lines) > 10 else ""
     return f"each of the lines {', '.join(map(str, lines[:10]))}{more}"
+
+
+def _is_word(text: str) -> bool:
+    """Whether this is neither a number nor a ratio, but something that people write behind them."""
+    return ":" not in text and not any(character.isdecimal() for character in text[:1])
 
 
 def _size(name: str, column: str, text: str) -> int:

@@ -190,3 +190,46 @@ def test_any_text_is_read_or_refused(lines: list[str]) -> None:
         assert str(error).startswith("net.csv:")
     else:
         assert workload.macs > 0
+
+
+CONV_HEADER = "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,"
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "note"),
+    [
+        (CONV_HEADER, "dw1, 56, 56, 3, 3, 1, 1, 1,#dw", "line 2 ends with a word"),
+        (f"{CONV_HEADER}, Target", "conv, 56, 56, 3, 3, 1, 1, 1, NPU", "line 2 ends with a word"),
+        (f"{CONV_HEADER} Batch Size,", "conv,  56,   56, 3,   3,  1, 1, 1,   1,", "line 2 has a batch of 1"),
+        (CONV_HEADER, "\tconv,56,56,3,3,1,1,1,", ""),
+        (CONV_HEADER, "conv, 56, 56, 3, 3, 1, 1, 1, 1", "line 2 has two strides"),
+        (CONV_HEADER, ",,,,,,,,\nconv, 56, 56, 3, 3, 1, 1, 1, ", ""),
+        (
+            "Layer name\tIFMAP Height\tIFMAP Width",
+            "conv\t56\t56\t3\t3\t1\t1\t1\t",
+            "line 2 has its columns parted by tabs",
+        ),
+    ],
+)
+def test_lines_as_they_are_found_in_the_wild(header: str, line: str, note: str) -> None:
+    """Shapes that people have written into files of SCALE-Sim's repositories, most of which its own reader drops."""
+    workload = parse_scalesim_topology(f"{header}\n{line}\n", "wild.csv", "wild")
+    (layer,) = workload.operators
+    assert (layer.output.shape, workload.macs) == ((1, 54, 54), 54 * 54 * 9)
+    assert any(note in said for said in workload.notes) if note else not workload.notes
+
+
+@pytest.mark.parametrize(
+    ("line", "mistake"),
+    [
+        ("GEMM_1, 1, 5, 16, 1,", "the sparsity ratio is '1'; expected N:M"),
+        ("LSTM_gate, 1, B, 1, 1, H, H, 1,", "ifmap width is 'B'"),
+        ("conv, 56, 56, 3, 3, 1, 1, x,", "has 7 numbers|stride is 'x'"),
+        ("layout, 1, 1, 1, 1, 1, 1, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6, 7,", "has 20 numbers"),
+    ],
+)
+def test_lines_that_can_mean_several_things_are_refused(line: str, mistake: str) -> None:
+    with pytest.raises(FormatError, match=rf"wild\.csv:2: .*({mistake})"):
+        parse_scalesim_topology(f"Layer Name, M, N, K, Sparsity,\n{line}\n", "wild.csv", "wild")
+    with pytest.raises(FormatError, match=r"wild\.csv:2: layer 'conv' has a batch of its own; .*--batch"):
+        parse_scalesim_topology(f"{CONV_HEADER} Batch\nconv, 56, 56, 3, 3, 1, 1, 1, 8,\n", "wild.csv", "wild")
