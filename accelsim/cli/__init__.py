@@ -52,6 +52,11 @@ def cli() -> None:
     """Cycle-level simulation of machine-learning accelerators."""
 
 
+def _printable(text: str) -> str:
+    """A message that quotes files without what would steer a terminal: colours, cursor, the direction of writing."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
 def main() -> NoReturn:
     """Entry point. A user's mistake ends with status 2 and a message, a fault of ours with status 1."""
     try:
@@ -59,7 +64,7 @@ def main() -> NoReturn:
         sys.stdout.flush()
         sys.exit(status if isinstance(status, int) else 0)
     except AccelsimError as error:
-        click.echo(f"accelsim: {type(error).__name__}: {error}", err=True)
+        click.echo(_printable(f"accelsim: {type(error).__name__}: {error}"), err=True)
         sys.exit(2)
     except click.ClickException as error:
         error.show()

@@ -80,7 +80,9 @@ class Builder:
 
     def name(self, node: Node, suffix: str = "") -> str:
         """A name that nothing has yet: the node's, or that of its first output, with ``suffix``."""
-        base = (node.name or node.output) + suffix
+        base = "".join(
+            c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in (node.name or node.output) + suffix
+        )
         name, number = base, 1
         while name in self._names:
             number += 1
