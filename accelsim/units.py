@@ -219,3 +219,10 @@ def _scaled(value: float, units: Mapping[str, float]) -> str:
     if value == 0:
         unit, factor = next(iter(units.items()))
     return f"{value / factor:.4g} {unit}"
+
+
+def printable(text: str) -> str:
+    """A text that quotes names from files, without what would steer a terminal: colours, cursor, writing direction."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)

@@ -21,7 +21,7 @@ from accelsim.timeline.contention import link_waits
 from accelsim.timeline.occupancy import peak_buffer_bytes
 from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
 from accelsim.timeline.table import Timeline
-from accelsim.units import format_bytes, format_energy, format_seconds
+from accelsim.units import format_bytes, format_energy, format_seconds, printable
 
 CAUSE_WORDS = {
     "compute": "a core runs a tile",
@@ -237,7 +237,8 @@ class Report:
         ]
 
     def __str__(self) -> str:
-        return "\n".join([self.title, *(line for section in self.sections() for line in section_lines(section))])
+        lines = [self.title, *(line for section in self.sections() for line in section_lines(section))]
+        return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
         return f"<h3>{html.escape(self.title)}</h3>" + "".join(section_table(section) for section in self.sections())

@@ -12,6 +12,7 @@ import click
 
 from accelsim import __version__
 from accelsim.errors import AccelsimError
+from accelsim.units import printable
 
 COMMANDS = {
     "advise": "roofline",
@@ -52,11 +53,6 @@ def cli() -> None:
     """Cycle-level simulation of machine-learning accelerators."""
 
 
-def _printable(text: str) -> str:
-    """A message that quotes files without what would steer a terminal: colours, cursor, the direction of writing."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
-
-
 def main() -> NoReturn:
     """Entry point. A user's mistake ends with status 2 and a message, a fault of ours with status 1."""
     try:
@@ -64,7 +60,7 @@ def main() -> NoReturn:
         sys.stdout.flush()
         sys.exit(status if isinstance(status, int) else 0)
     except AccelsimError as error:
-        click.echo(_printable(f"accelsim: {type(error).__name__}: {error}"), err=True)
+        click.echo(printable(f"accelsim: {type(error).__name__}: {error}"), err=True)
         sys.exit(2)
     except click.ClickException as error:
         error.show()

@@ -132,7 +132,7 @@ def _sorted_out(events: list[Any]) -> _Trace:
             raise FormatError(
                 f"traceEvents[{number}] is half an event (ph {phase!r}); only whole ones (ph 'X') are read"
             )
-        if phase == "X" and event.get("cat") not in LEFT_OUT:
+        if phase == "X" and str(event.get("cat")) not in LEFT_OUT:
             start, length = _nanoseconds(event, "ts", number), _nanoseconds(event, "dur", number)
             span = _Span(start, start + length, str(event.get("name", "(unnamed)")), number)
             trace.spans.setdefault(track, []).append(span)

@@ -216,3 +216,9 @@ def test_the_commands_take_it(tmp_path: Path) -> None:
     assert compared["difference"]["latency_cycles"] == 72_000 - 100_000
     assert compared["operators_only_in"] == {"a": ["aten::sum"], "b": []}
     assert in_this_process("replay", "a.json", "--set", "clock=2 GHz", folder=tmp_path, status=2).stderr
+
+
+def test_a_category_may_be_anything(tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps([{**whole("mm", CPU, 0, 30), "cat": ["kernel"]}]))
+    assert load_trace(path).latency_cycles == 30_000
