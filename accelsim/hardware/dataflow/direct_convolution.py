@@ -1,0 +1,224 @@
+"""A direct convolution engine of ``rows`` dot products over ``columns`` channels: NVDLA's convolution core.
+
+After the hardware documentation of NVDLA version 1 (nvdla.org/hw/v1/ias/unit_description.html, convolution pipeline).
+NVDLA calls the channels of one dot product *atomic C* (here ``columns``) and the kernels that work side by side *atomic
+K* (``rows``). In each cycle all kernels of a group multiply one vector of input channels, of one kernel position, for
+one output position. Loops, from the innermost:
+
+* a *stripe* runs up to ``stripe`` output positions with the same weights;
+* a *block* runs the stripes of all kernel positions and channels of the same output positions, which are summed in the
+  accumulator, so partial sums never leave it;
+* then come the other positions, the other groups of kernels, and the groups of the convolution.
+
+The weights of a stripe, one kernel's vector a cycle, are loaded while the stripe before it runs. The results of a
+block leave while the next one runs, ``results_per_cycle`` of them in a cycle; a block ends when those of the block
+before have left. Where an image has at most four channels, the kernel's columns are counted as channels (channel
+pre-extension).
+
+With ``winograd`` a convolution of 3 x 3 with stride 1 works on squares of 2 x 2 output positions (Lavin and Gray, CVPR
+2016): a dot product takes 4 x 4 transformed values of a sixteenth of the channels, and gives four results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from accelsim.errors import UnsupportedOperator
+from accelsim.hardware.buffer import Buffer, BufferFields, OptionallyPortedBufferFields
+from accelsim.hardware.dataflow.dataflow import (
+    MOST_MACS,
+    Dataflow,
+    IntColumn,
+    PEArrayFields,
+    TileColumns,
+    TileCosts,
+    checked_tiles,
+    tile_text,
+)
+from accelsim.hardware.fields import Count, FieldMistake, Flag
+from accelsim.jit import kernel
+
+MOST_KERNEL_GROUPS = 1 << 24
+"""A tile of more groups of kernels is refused: they are gone through one by one."""
+IMAGE_CHANNELS = 4
+"""With no more channels than this, the input is an image: its kernel columns count as channels."""
+WINOGRAD_POINTS, WINOGRAD_RESULTS = 16, 4
+
+
+class Engine(NamedTuple):
+    """The numbers of a :class:`DirectConvolution` that its kernel reads."""
+
+    kernels: int
+    channels: int
+    stripe: int
+    results_per_cycle: int
+    winograd: int
+
+
+class Nest(NamedTuple):
+    """Tiles as the engine sees them, one row a tile: ``groups`` nests one after another."""
+
+    groups: IntColumn
+    positions: IntColumn
+    """Output positions, or squares of them."""
+    results: IntColumn
+    """Results of each position."""
+    channels: IntColumn
+    filters: IntColumn
+    taps: IntColumn
+    """Kernel positions."""
+    vector: IntColumn
+    """Channels of one dot product."""
+
+
+@kernel
+def _up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+@kernel
+def count_cycles(nest: Nest, engine: Engine, cycles: IntColumn) -> None:
+    """Fills ``cycles`` (tiles,): from the first weight to the last result."""
+    for i in range(nest.groups.shape[0]):
+        positions, filters, results = nest.positions[i], nest.filters[i], nest.results[i]
+        stripes = _up(nest.channels[i], nest.vector[i]) * nest.taps[i]
+        blocks = _up(positions, engine.stripe)
+        last_length = positions - (blocks - 1) * engine.stripe
+        kernel_groups = _up(filters, engine.kernels)
+        last_kernels = filters - (kernel_groups - 1) * engine.kernels
+        groups = nest.groups[i] * kernel_groups
+        time = min(filters, engine.kernels)  # the first weights
+        leaving = 0  # cycles that the results of the block before take
+        for number in range(groups):
+            kernels = last_kernels if (number + 1) % kernel_groups == 0 else engine.kernels
+            following = last_kernels if (number + 2) % kernel_groups == 0 else engine.kernels
+            if number + 1 == groups:
+                following = 0
+            if blocks > 1:
+                runs = (stripes - 1) * max(engine.stripe, kernels) + max(engine.stripe, kernels)
+                leave = _up(engine.stripe * results * kernels, engine.results_per_cycle)
+                time += max(runs, leaving) + (blocks - 2) * max(runs, leave)
+                leaving = leave
+            runs = (stripes - 1) * max(last_length, kernels) + max(last_length, following)
+            time += max(runs, leaving)
+            leaving = _up(last_length * results * kernels, engine.results_per_cycle)
+        cycles[i] = time + leaving
+
+
+class DirectConvolutionFields(PEArrayFields):
+    """A template's ``pe_array`` section for ``direct_convolution``."""
+
+    stripe: Count
+    results_per_cycle: Count
+    winograd: Flag = False
+
+
+@dataclass(frozen=True)
+class DirectConvolution(Dataflow):
+    """NVDLA's convolution core; the buffer ``global`` is its convolution buffer."""
+
+    engine: Engine
+    mac_pj: float
+    buffer: Buffer
+
+    pe_array_fields = DirectConvolutionFields
+    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": OptionallyPortedBufferFields}
+    parts = ("mac", "buffer.global")
+
+    @classmethod
+    def from_template(cls, pe_array: PEArrayFields, buffers: Mapping[str, Buffer]) -> Self:
+        """Engine and buffer from the template's fields.
+
+        Raises :class:`FieldMistake` for ``winograd`` with channels that are no multiple of 16.
+        """
+        assert isinstance(pe_array, DirectConvolutionFields)
+        if pe_array.winograd and pe_array.columns % WINOGRAD_POINTS:
+            raise FieldMistake(
+                ("pe_array", "winograd"),
+                f"found True with {pe_array.columns} columns; expected a multiple of {WINOGRAD_POINTS} columns, the "
+                "values of a transformed square, or false",
+            )
+        engine = Engine(
+            kernels=pe_array.rows,
+            channels=pe_array.columns,
+            stripe=pe_array.stripe,
+            results_per_cycle=pe_array.results_per_cycle,
+            winograd=int(pe_array.winograd),
+        )
+        return cls(engine, float(pe_array.mac_energy), buffers["global"])
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Kernels x channels. With ``winograd`` a multiplication does the work of 2.25 where it applies, and the peak
+        rises with it."""
+        plain = self.engine.kernels * self.engine.channels
+        return plain * 9 // 4 if self.engine.winograd else plain
+
+    def cost(self, tiles: TileColumns) -> TileCosts:
+        """Cycles, bounded below by what the buffer's read port delivers, if it has a bandwidth."""
+        tiles = self._checked(tiles)
+        nest = self._nest(tiles)
+        cycles: IntColumn = np.empty(len(tiles.batch), np.int64)
+        count_cycles(nest, self.engine, cycles)
+        read_bytes = self._read_bytes(nest)
+        if rate := self.buffer.read_bytes_per_cycle:
+            cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
+        written_bytes = tiles.batch * tiles.filters * tiles.rows * tiles.columns
+        macs = written_bytes * (tiles.channels // tiles.groups) * tiles.kernel_rows * tiles.kernel_columns
+        buffer_pj = self.buffer.read_pj_per_byte * read_bytes + self.buffer.write_pj_per_byte * written_bytes
+        return TileCosts(cycles, np.stack([self.mac_pj * macs, buffer_pj], axis=1))
+
+    def port_bytes(self, tiles: TileColumns) -> IntColumn:
+        """Input vectors, one a cycle, and weights, once a stripe."""
+        return self._read_bytes(self._nest(self._checked(tiles)))
+
+    def _checked(self, tiles: TileColumns) -> TileColumns:
+        rate = self.buffer.read_bytes_per_cycle or Fraction(1)
+        headroom = self.engine.kernels * self.engine.channels * rate.denominator * 8
+        tiles = checked_tiles(tiles, min(MOST_MACS, (1 << 62) // headroom))
+        many = tiles.batch * tiles.filters > MOST_KERNEL_GROUPS
+        if many.any():
+            raise UnsupportedOperator(
+                f"tile {tile_text(tiles, int(np.argmax(many)))}: more than {MOST_KERNEL_GROUPS} kernels; cut the "
+                "operator"
+            )
+        return tiles
+
+    def _nest(self, tiles: TileColumns) -> Nest:
+        """Groups are nests of their own, and so are samples whose weights another operator makes."""
+        filters = np.where(tiles.groups > 1, np.minimum(tiles.filters, tiles.filters_per_group), tiles.filters)
+        own_weights = tiles.weights_from_operator != 0
+        batch = np.where(own_weights, 1, tiles.batch)
+        channels = tiles.channels // tiles.groups
+        square = (
+            (tiles.kernel_rows == 3)
+            & (tiles.kernel_columns == 3)
+            & (tiles.stride_rows * tiles.stride_columns == 1)
+            & (channels > IMAGE_CHANNELS)
+            & bool(self.engine.winograd)
+        )
+        image = (channels <= IMAGE_CHANNELS) & (tiles.kernel_columns > 1)
+        taps = tiles.kernel_rows * np.where(image, 1, tiles.kernel_columns)
+        columns = (
+            -(-tiles.filters // filters) * np.where(own_weights, tiles.batch, 1),
+            batch * np.where(square, -(-tiles.rows // 2) * -(-tiles.columns // 2), tiles.rows * tiles.columns),
+            np.where(square, WINOGRAD_RESULTS, 1),
+            channels * np.where(image, tiles.kernel_columns, 1),
+            filters,
+            np.where(square, 1, taps),
+            np.where(square, self.engine.channels // WINOGRAD_POINTS, self.engine.channels),
+        )
+        return Nest(*(np.ascontiguousarray(column, dtype=np.int64) for column in columns))
+
+    def _read_bytes(self, nest: Nest) -> IntColumn:
+        """A transformed square is sixteen values of each channel, and so is its kernel."""
+        values = nest.channels * nest.taps * np.where(nest.results > 1, WINOGRAD_POINTS, 1)
+        kernel_groups = -(-nest.filters // self.engine.kernels)
+        blocks = -(-nest.positions // self.engine.stripe)
+        read_bytes: IntColumn = nest.groups * values * (kernel_groups * nest.positions + blocks * nest.filters)
+        return read_bytes
