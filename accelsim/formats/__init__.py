@@ -50,6 +50,11 @@ TIMELINE_WRITERS: dict[str, tuple[str, str, str]] = {
         "JSON trace events, for chrome://tracing and other viewers",
     ),
     "csv": ("accelsim.formats.events_csv", "write_events_csv", "one line an event, for spreadsheets and scripts"),
+    "parquet": (
+        "accelsim.formats.events_parquet",
+        "write_events_parquet",
+        "one row an event, for data frames and DuckDB; needs the extra 'dataframe'",
+    ),
 }
 
 TRACE_READERS: dict[str, tuple[str, str]] = {

@@ -196,11 +196,15 @@ def _described(timeline: Timeline, label: str) -> dict[str, object]:
 def _roofs(timeline: Timeline) -> dict[str, object] | None:
     """The roofs of the recorded machine in operations and bytes a cycle, with the links whose bytes count.
 
-    They are those of its template's datasheet; of a trace without one, what its program says of array and links.
+    They are those of its template's datasheet; of a trace without one, what its program says of array and links. The
+    link is the one to DRAM; where none is called so, all that loads and stores cross.
     """
     program = timeline.program
-    names, is_link = program.resource_names, program.resources.kind == ResourceKind.LINK
-    links = [row for row in np.flatnonzero(is_link).tolist() if names[row] == DRAM] or np.flatnonzero(is_link).tolist()
+    kind, queue = program.activities.kind, program.activities.queue
+    used = np.unique(
+        program.queues.resource[queue[(kind == ActivityKind.LOAD) | (kind == ActivityKind.STORE)]]
+    ).tolist()
+    links = [row for row in used if program.resource_names[row] == DRAM] or used
     if not links:
         return None
     rate = sum(

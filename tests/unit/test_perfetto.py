@@ -4,23 +4,51 @@ import csv
 import dataclasses
 import io
 import json
+import sys
 
+import numpy as np
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from accelsim.engine import simulate
-from accelsim.errors import InputError, UnknownName
+from accelsim.errors import InputError, MissingExtra, UnknownName
 from accelsim.formats import FORMATS, export_timeline
 from accelsim.formats.chrome_json import write_chrome_json
 from accelsim.formats.events_csv import write_events_csv
 from accelsim.formats.perfetto import write_perfetto
-from tests.strategies.programs import Dice, legal_program
+from accelsim.formats.protobuf import Messages
+from accelsim.timeline.columns import event_columns
+from tests.strategies.programs import Dice, Draft, legal_program
 from tests.timelines import worked_example
 
 
 def parsed(timeline, **options):
+    """The packets, with the names put in that they refer to."""
     trace = Trace()
     trace.ParseFromString(write_perfetto(timeline, **options))
+    (names,) = [packet for packet in trace.packet if packet.HasField("interned_data")]
+    assert names.sequence_flags == names.SEQ_INCREMENTAL_STATE_CLEARED
+    interned = {
+        field.name: {
+            entry.iid: entry.str.decode() if field.name.endswith("values") else entry.name for entry in entries
+        }
+        for field, entries in names.interned_data.ListFields()
+    }
+    behind = False
+    for packet in trace.packet:
+        behind |= packet is names
+        if not packet.HasField("track_event"):
+            continue
+        assert behind and packet.sequence_flags == packet.SEQ_NEEDS_INCREMENTAL_STATE
+        assert packet.trusted_packet_sequence_id == names.trusted_packet_sequence_id
+        event = packet.track_event
+        if event.name_iid:
+            event.name = interned["event_names"][event.name_iid]
+            event.categories.extend(interned["event_categories"][iid] for iid in event.category_iids)
+        for one in event.debug_annotations:
+            one.name = interned["debug_annotation_names"][one.name_iid]
+            if one.HasField("string_value_iid"):
+                one.string_value = interned["debug_annotation_string_values"][one.string_value_iid]
     return trace.packet
 
 
@@ -77,6 +105,11 @@ def test_arguments_of_a_slice():
         "energy_pj": 1.5,
         "tile": 0,
     }
+    assert [list(event.categories) for _, _, _, event in slices(parsed(worked_example()))[:3]] == [
+        ["load"],
+        ["load"],
+        ["tile"],
+    ]
 
 
 def test_processes_are_resources_and_the_first_names_the_unit_of_time():
@@ -164,6 +197,29 @@ def test_slices_nest_and_arrows_pair_in_any_run(seed):
         assert found == (len(edges.before) if dependencies else int((timeline.events.cause_activity >= 0).sum()))
 
 
+def test_messages_by_columns_are_those_of_the_formats_own_encoder():
+    random = np.random.default_rng(0)
+    count = 200
+    numbers = random.integers(0, 1 << 62, count) >> random.integers(0, 62, count)
+    energies = random.normal(size=count)
+    known = random.random(count) < 0.5
+    owners = np.sort(random.integers(0, count, 150))
+    flows = random.integers(1, 1 << 60, 150).astype(np.uint64)
+    annotation = Messages(count).varint(1, 7).double(5, energies, known)
+    events = Messages(count).varint(11, numbers).message(4, annotation, known).repeated_fixed64(47, owners, flows)
+    wanted = Trace()
+    for row in range(count):
+        event = wanted.packet.add().track_event
+        event.track_uuid = numbers[row]
+        if known[row]:
+            event.debug_annotations.add(name_iid=7, double_value=energies[row])
+        event.flow_ids.extend(flows[owners == row].tolist())
+    found = Trace()
+    found.ParseFromString(Messages(count).message(1, Messages(count).message(11, events)).to_bytes())
+    assert found == wanted
+    assert Messages(0).varint(1, 5).to_bytes() == b""
+
+
 @pytest.mark.parametrize("write", [write_perfetto, write_chrome_json, write_events_csv])
 def test_equal_timelines_are_equal_bytes_and_odd_names_do_no_harm(write):
     timeline = worked_example()
@@ -200,11 +256,36 @@ def test_csv_has_a_line_for_each_event():
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_is_written_whole(name, tmp_path):
+    if name == "parquet":
+        pytest.importorskip("pyarrow", reason="Parquet needs the extra 'dataframe'")
     export_timeline(worked_example(), tmp_path / "out", name)
     assert (tmp_path / "out").stat().st_size > 500
     with pytest.raises(InputError):
         export_timeline(worked_example(), tmp_path / "missing" / "out", name)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_parquet_holds_the_columns_of_the_data_frame(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs the extra 'dataframe'")
+    for timeline in (worked_example(), simulate(legal_program(Dice(3), 80)), simulate(Draft().program())):
+        export_timeline(timeline, tmp_path / "out.parquet", "parquet")
+        found = parquet.read_table(tmp_path / "out.parquet")
+        for name, values in event_columns(timeline).items():
+            wanted = values if isinstance(values, list) else values.tolist()
+            assert found.column(name).to_pylist() == wanted
+        metadata = {key.decode(): value.decode() for key, value in found.schema.metadata.items()}
+        assert json.loads(metadata["facts"]) == timeline.program.facts
+        assert metadata["latency_cycles"] == str(timeline.latency_cycles)
+        first = (tmp_path / "out.parquet").read_bytes()
+        export_timeline(timeline, tmp_path / "out.parquet", "parquet")
+        assert (tmp_path / "out.parquet").read_bytes() == first
+
+
+def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"accelsim\[dataframe\]"):
+        export_timeline(worked_example(), tmp_path / "out.parquet", "parquet")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_format_is_answered_with_the_nearest(tmp_path):
