@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Files that accelsim ships, and files that it writes: these appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,24 @@ import os
 from pathlib import Path
 
 from accelsim.errors import InputError
+
+PACKAGE = Path(__file__).parent
+
+
+def data_folder(name: str) -> Path:
+    """The folder ``name`` (``hw_templates`` or ``workloads``) of the files that come with accelsim.
+
+    Raises :class:`FileNotFoundError` when the installation lacks it.
+    """
+    for parent in (PACKAGE / "data", PACKAGE.parent):
+        if (parent / name).is_dir():
+            return parent / name
+    raise FileNotFoundError(f"accelsim's data folder '{name}' is neither in {PACKAGE / 'data'} nor in {PACKAGE.parent}")
+
+
+def files_by_name(folder: Path, suffix: str) -> dict[str, Path]:
+    """The files of a folder and all below it with this suffix, by stem, sorted by name."""
+    return {path.stem: path for path in sorted(folder.rglob(f"*{suffix}"), key=lambda path: path.stem)}
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -11,34 +11,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from accelsim.errors import FormatError, UnknownName
+from accelsim.files import data_folder, files_by_name
 from accelsim.formats import WORKLOAD_READERS
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.memory.dram import DramMemory
-from accelsim.hardware.memory.template import load_memory_template
+from accelsim.hardware.memory.template import memory_template, memory_template_text
 from accelsim.hardware.template import load_template
 from accelsim.units import did_you_mean
 from accelsim.workload.graph import Workload
 from accelsim.yaml_tree import read_tree
-
-_PACKAGE = Path(__file__).parent
-
-
-def data_folder(name: str) -> Path:
-    """The folder ``name`` (``hw_templates`` or ``workloads``) of the files that come with accelsim.
-
-    Raises :class:`FileNotFoundError` when the installation lacks it.
-    """
-    for parent in (_PACKAGE / "data", _PACKAGE.parent):
-        if (parent / name).is_dir():
-            return parent / name
-    raise FileNotFoundError(
-        f"accelsim's data folder '{name}' is neither in {_PACKAGE / 'data'} nor in {_PACKAGE.parent}"
-    )
-
-
-def files_by_name(folder: Path, suffix: str) -> dict[str, Path]:
-    """The files of a folder and all below it with this suffix, by stem, sorted by name."""
-    return {path.stem: path for path in sorted(folder.rglob(f"*{suffix}"), key=lambda path: path.stem)}
 
 
 def find(name: str, kind: str, files: dict[str, Path]) -> Path:
@@ -98,11 +79,8 @@ def load_memory(name: str | Path, overrides: Sequence[str] = ()) -> DramMemory:
         TemplateError: mistakes in the template, impossible timings among them.
         InputError: an override that is no ``KEY=VALUE``.
     """
-    if looks_like_path(name):
-        path = Path(name)
-    else:
-        path = find(str(name), "memory", files_by_name(data_folder("hw_templates") / "memory", ".yaml"))
-    return DramMemory(load_memory_template(path, overrides))
+    shown = f"{name} with {', '.join(f'--set {one}' for one in overrides)}" if overrides else str(name)
+    return DramMemory(memory_template(memory_template_text(name, overrides), shown))
 
 
 def list_workloads() -> dict[str, str]:

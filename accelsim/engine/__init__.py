@@ -2,6 +2,7 @@
 
 from importlib import import_module
 
+from accelsim.engine.memory_use import memory_use, with_memory_energy
 from accelsim.errors import UnknownName
 from accelsim.program.check import check_program
 from accelsim.program.tables import Program
@@ -30,4 +31,8 @@ def simulate(program: Program, engine: str = "compiled") -> Timeline:
         raise UnknownName(f"no engine {engine!r}; there are {' and '.join(map(repr, ENGINES))}")
     check_program(program)
     run = import_module(f"accelsim.engine.{engine}").run  # imported when used: each needs a library of its own
-    return Timeline(run(program), program, engine)
+    events, served = run(program)
+    if served is None or program.memory is None:
+        return Timeline(events, program, engine)
+    counted = with_memory_energy(program, program.memory, served)
+    return Timeline(events, counted, engine, memory=memory_use(program, program.memory, served))

@@ -6,18 +6,23 @@ import numpy as np
 
 from accelsim.engine.events import RECORDED, IntTable, event_table
 from accelsim.engine.loop import CAUSE_QUEUE, begin, run_loop
+from accelsim.engine.memory_use import Served
 from accelsim.engine.state import (
     ASKED_AT,
     BYTES,
+    COUNTS,
     CYCLES,
     EVENTS,
     FINISHED,
     FIRST_CLAIM,
     FIRST_RELEASE,
     FIRST_SUCCESSOR,
+    HANDED,
     LEFT,
+    MEMORY_LINK,
     NEXT,
     NOW,
+    OFFERED,
     PENDING,
     PHASE,
     QUEUE,
@@ -27,7 +32,7 @@ from accelsim.engine.state import (
     UNFINISHED,
     Machine,
 )
-from accelsim.engine.status import MORE_EVENTS, STUCK, Stuck, deadlock
+from accelsim.engine.status import ASK_MEMORY, MORE_EVENTS, STUCK, Stuck, deadlock
 from accelsim.jit import kernel
 from accelsim.program.tables import (
     MAXIMUM_TOTAL,
@@ -145,8 +150,9 @@ def machine(program: Program) -> Machine:
     activities[:count, PENDING] = pending
     activities[:, ASKED_AT : RELEASE + 1] = -1
     activities[:, SERVED : PHASE + 1] = 0
-    counts = np.zeros(8, dtype=np.int64)
+    counts = np.zeros(COUNTS, dtype=np.int64)
     counts[UNFINISHED] = count
+    counts[[MEMORY_LINK, OFFERED, HANDED]] = -1
     rates = (resources.bytes_numerator, resources.bytes_denominator, resources.latency_cycles, grant)
     return Machine(
         activities,
@@ -172,19 +178,32 @@ def machine(program: Program) -> Machine:
     )
 
 
-def run(program: Program) -> EventTable:
-    """Run a checked program to its end.
+def run(program: Program) -> tuple[EventTable, Served | None]:
+    """Run a checked program to its end; with a memory with banks, also what that served.
 
     Raises:
         Deadlock: activities are left and none of them can ever start.
     """
     m = machine(program)
     events = np.empty((program.size + len(m.resources), len(RECORDED)), dtype=np.int64)
+    behind = None
+    if program.memory is not None and program.memory.fidelity == "banks":
+        from accelsim.engine.banks import BankedMemory  # compiled code that other programs do without
+
+        behind = BankedMemory(program, program.memory)
+        m.counts[MEMORY_LINK] = program.memory.link
     begin(m)
-    while (status := run_loop(m, events)) == MORE_EVENTS:
-        events = np.concatenate((events, np.empty_like(events)))
+    while (status := run_loop(m, events)) in (MORE_EVENTS, ASK_MEMORY):
+        if status == MORE_EVENTS:
+            events = np.concatenate((events, np.empty_like(events)))
+        elif behind is not None:
+            behind.advance(m, events)
     asked = m.activities[:-1, ASKED_AT]
     if status == STUCK:
         held = (m.claims[:, TAKEN] == 1) & (m.claims[:, LEFT] != 0)
         raise deadlock(program, Stuck(int(m.counts[NOW]), asked, m.activities[:-1, PHASE] == FINISHED, held))
-    return event_table(program, events[: m.counts[EVENTS]], asked)
+    recorded = events[: m.counts[EVENTS]]
+    if behind is None:
+        return event_table(program, recorded, asked), None
+    table = event_table(program, recorded, asked, behind.finish_cycles)
+    return table, behind.served(m, events, int(table.finish_cycles.max(initial=0)))

@@ -15,13 +15,17 @@ RECORDED = ("start_cycles", "end_cycles", "activity", "bytes", "cause", "cause_a
 """The columns that an engine records, one row an event, in the order in which the events started."""
 
 
-def event_table(program: Program, recorded: IntTable, ask_cycles: IntColumn) -> EventTable:
+def event_table(
+    program: Program, recorded: IntTable, ask_cycles: IntColumn, finish_cycles: IntColumn | None = None
+) -> EventTable:
     """The canonical event table: rows by (start, resource, end, activity), equal ones in the order of service.
 
     Args:
         program: the program that ran to its end.
         recorded: shape (events, len(RECORDED)).
         ask_cycles: shape (activities,): when each activity asked.
+        finish_cycles: shape (activities,): when it finished; -1, or None for all, where that is a latency behind its
+            end.
     """
     resource_of_activity = program.queues.resource[program.activities.queue]
     # Starts ascend already; only the rows that start together are sorted, among themselves.
@@ -37,6 +41,8 @@ def event_table(program: Program, recorded: IntTable, ask_cycles: IntColumn) -> 
     last_event = np.empty(program.size, dtype=np.int64)
     last_event[activity] = np.arange(len(finish))  # of an activity's rows the last one stays
     finish[last_event] += program.resources.latency_cycles[resource_of_activity]
+    if finish_cycles is not None:
+        finish[last_event] = np.where(finish_cycles >= 0, finish_cycles, finish[last_event])
     queue = program.activities.queue[activity]
     asked = ask_cycles[activity]
     return EventTable(start, end, finish, asked, resource, queue, activity, moved, cause, cause_activity)

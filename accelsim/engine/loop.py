@@ -39,6 +39,7 @@ from accelsim.engine.state import (
     FRONT,
     GIVER,
     GRANT,
+    HANDED,
     HANDED_ON,
     HEAD,
     HEAP,
@@ -49,10 +50,15 @@ from accelsim.engine.state import (
     LATENCY,
     LEFT,
     LIMIT,
+    MEMORY_ASKED,
+    MEMORY_LINK,
     MOVED,
     NEXT,
     NOW,
     NUMERATOR,
+    OFFERED,
+    OFFERED_FROM,
+    OFFERED_UNTIL,
     OLDEST,
     OPEN,
     PENDING,
@@ -79,7 +85,7 @@ from accelsim.engine.state import (
     WAKING,
     Machine,
 )
-from accelsim.engine.status import DONE, MORE_EVENTS, STUCK
+from accelsim.engine.status import ASK_MEMORY, DONE, MORE_EVENTS, STUCK
 from accelsim.jit import kernel
 from accelsim.timeline.table import Cause
 
@@ -175,6 +181,9 @@ def hand_on(m: Machine, activity: int) -> bool:
     m.queues[queue, HEAD] = following
     if following >= 0:
         release(m, following, CAUSE_QUEUE, activity)
+    if resource == m.counts[MEMORY_LINK] and m.activities[activity, BYTES] > 0:
+        m.counts[HANDED] = activity
+        return False
     if m.resources[resource, LATENCY] == 0:
         return True
     push(m.heap, m.counts[HEAP], m.counts[NOW] + m.resources[resource, LATENCY], activity)
@@ -321,6 +330,9 @@ def start(m: Machine, events: IntTable, queue: int) -> None:
     account(m, resource, queue, granted)
     if m.queues[queue, LIMIT] > 0:
         send_request(m, queue, activity, end + m.resources[resource, LATENCY])
+    if resource == m.counts[MEMORY_LINK] and size > 0:  # the memory says when it ends
+        m.counts[OFFERED], m.counts[OFFERED_FROM], m.counts[OFFERED_UNTIL] = activity, served, served + granted
+        return
     push(m.heap, m.counts[HEAP], end, activity)
     m.counts[HEAP] += 1
 
@@ -346,6 +358,9 @@ def run_loop(m: Machine, events: IntTable) -> int:
             queue = next_start(m)
             if queue >= 0:
                 start(m, events, queue)
+        if m.counts[MEMORY_LINK] >= 0 and m.counts[MEMORY_ASKED] == 0:
+            return ASK_MEMORY
+        m.counts[MEMORY_ASKED] = 0
         if m.counts[HEAP] == 0:
             return STUCK if m.counts[UNFINISHED] else DONE
         cycle = m.heap[0, 0]

@@ -15,7 +15,9 @@ import simpy
 from simpy.events import EventPriority
 
 from accelsim.engine.events import RECORDED, event_table
+from accelsim.engine.memory_use import Served
 from accelsim.engine.parts import Account, Activity, Buffer, Claim, Queue, Resource
+from accelsim.engine.reference_banks import BankedMemory
 from accelsim.engine.status import Stuck, deadlock
 from accelsim.program.tables import ActivityKind, Arbitration, Program, ResourceKind, account_queues, byte_costs
 from accelsim.timeline.table import Cause, EventTable
@@ -50,6 +52,9 @@ class Machine:
         """For each that stands: the buffer without room, for itself or for the one that holds it back."""
         self.short_before: dict[Activity, Buffer] = {}
         """The same at the end of the cycle before."""
+        self.memory: BankedMemory | None = None
+        if program.memory is not None and program.memory.fidelity == "banks":
+            self.memory = BankedMemory(program, program.memory, self.environment, self.wake_at)
         self.cycle = 0
         self.recorded: list[list[int]] = []
 
@@ -124,6 +129,10 @@ class Machine:
         timeout = self.environment.timeout(cycles, activity)
         timeout.callbacks.append(self.wake)
 
+    def wake_at(self, cycle: int, row: int) -> None:
+        """The memory says when a grant ends, or a transfer finishes."""
+        self.wake_after(cycle - int(self.environment.now), self.activities[row])
+
     def wake(self, event: simpy.Timeout) -> None:
         """SimPy calls back: the activity is due at this cycle."""
         if not self.due:
@@ -154,13 +163,16 @@ class Machine:
             return
         queue, resource = activity.queue, activity.queue.resource
         resource.busy = False
+        self.recorded[resource.last_event][1] = self.cycle  # a memory behind the link may have said when
         if activity.bytes_served < activity.bytes:
             return
         activity.hand_on_cycle = self.cycle
         queue.head = activity.next
         if activity.next is not None:
             self.one_less(activity.next)
-        if resource.latency:
+        if self.memory and self.memory.plan.link == resource.row and activity.bytes:
+            self.memory.hand_on(activity.row)
+        elif resource.latency:
             self.wake_after(resource.latency, activity)
         else:
             self.finish(activity)
@@ -234,7 +246,7 @@ class Machine:
             self.standing.remove(activity)
             for claim in activity.claims:
                 claim.take()
-        cycles, granted = activity.cycles, 0
+        cycles, granted, first = activity.cycles, 0, activity.bytes_served
         if activity.bytes:
             granted = resource.grant_bytes(activity)
             cycles = resource.cycles(activity.bytes_served, activity.bytes_served + granted)
@@ -248,7 +260,10 @@ class Machine:
             back = cycles + resource.latency
             queue.requests = [*queue.requests, (self.cycle + back, activity)][-queue.outstanding :]
             self.environment.timeout(back).callbacks.append(lambda _: self.settle_later())
-        self.wake_after(cycles, activity)
+        if self.memory and self.memory.plan.link == resource.row and activity.bytes:
+            self.memory.take(activity.row, first, activity.bytes_served, self.cycle + cycles)
+        else:
+            self.wake_after(cycles, activity)
 
     def cause(self, activity: Activity) -> tuple[int, int]:
         """What the event that starts now had waited for last, and the activity that brought it."""
@@ -270,8 +285,8 @@ class Machine:
         return min(causes, default=(Cause.NONE, -1))
 
 
-def run(program: Program) -> EventTable:
-    """Run a checked program to its end.
+def run(program: Program) -> tuple[EventTable, Served | None]:
+    """Run a checked program to its end; with a memory with banks, also what that served.
 
     Raises:
         Deadlock: activities are left and none of them can ever start.
@@ -284,4 +299,7 @@ def run(program: Program) -> EventTable:
         held = np.array([claim.held for claim in machine.claims], dtype=np.bool_)
         raise deadlock(program, Stuck(machine.cycle, ask_cycles, finished, held))
     recorded = np.array(machine.recorded, dtype=np.int64).reshape(-1, len(RECORDED))
-    return event_table(program, recorded, ask_cycles)
+    if machine.memory is None:
+        return event_table(program, recorded, ask_cycles), None
+    events = event_table(program, recorded, ask_cycles, machine.memory.finish_cycles(program.size))
+    return events, machine.memory.served(program.size, int(events.finish_cycles.max(initial=0)))

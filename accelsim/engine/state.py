@@ -46,6 +46,10 @@ START, END, ACTIVITY, MOVED, CAUSE, CAUSE_ACTIVITY = range(6)
 
 # Rows of Machine.counts.
 NOW, EVENTS, HEAP, OPEN, STALE_POOLS, SWEEPS, UNFINISHED, GRANTS = range(8)
+# Of a memory with banks: the resource that is its link, or -1; the activity whose bytes were granted last, or -1, and
+# which; the one that handed on, or -1; whether the memory has run up to the next instant.
+MEMORY_LINK, OFFERED, OFFERED_FROM, OFFERED_UNTIL, HANDED, MEMORY_ASKED = range(8, 14)
+COUNTS = MEMORY_ASKED + 1
 
 # Columns of Machine.returns.
 RETURN_AT, RETURNED_BY = range(2)

@@ -16,6 +16,7 @@ DONE = 0
 MORE_EVENTS = 1
 """The event columns are full; go on with longer ones."""
 STUCK = 2
+ASK_MEMORY = 3
 
 LINES = 4
 """Queues, and buffers, that a message describes; the rest are counted."""

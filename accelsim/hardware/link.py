@@ -6,17 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from accelsim.hardware.fields import Bytes, Count, Cycles, EnergyPerByte, FieldMistake, Fields, Rate
+from accelsim.hardware.memory.attached import AttachedFields, AttachedMemory, Fidelity
 
 ArbitrationName = Literal["in_order", "round_robin", "fair", "weighted", "priority"]
-
-
-def _known_fidelity(value: object) -> object:
-    if value == "banks":
-        raise ValueError("'banks' (bank-level DRAM timing) is not available in this version; expected 'link'")
-    return value
 
 
 SHARING = ("fair", "weighted", "priority")
@@ -37,7 +32,8 @@ class DramFields(Fields):
 
     bandwidth: Rate
     latency: Cycles = 0
-    fidelity: Annotated[Literal["link"], BeforeValidator(_known_fidelity)] = "link"
+    fidelity: Fidelity = "link"
+    memory: AttachedFields | None = None
     arbitration: ArbitrationName = "in_order"
     grant: Bytes = Field(default=0)
     weights: KindFields | None = None
@@ -50,8 +46,11 @@ class DramFields(Fields):
     def link(self) -> Link:
         """The link that these fields describe.
 
-        Raises :class:`FieldMistake` for weights or ranks that the arbitration does not look at.
+        Raises :class:`FieldMistake` for weights or ranks that the arbitration does not look at, and for a fidelity that
+        needs a memory that is not there, cannot be set up so, or does not go with the other fields.
         """
+        if self.fidelity != "link":
+            self._check_memory()
         for name, needed in (("weights", "weighted"), ("ranks", "priority")):
             if getattr(self, name) is not None and self.arbitration != needed:
                 raise FieldMistake(
@@ -70,7 +69,27 @@ class DramFields(Fields):
             outstanding=self.outstanding,
             read_pj_per_byte=float(self.read_energy),
             write_pj_per_byte=float(self.write_energy),
+            fidelity=self.fidelity,
+            memory=self.memory.attach() if self.memory is not None and self.fidelity != "link" else None,
         )
+
+    def _check_memory(self) -> None:
+        if self.memory is None:
+            raise FieldMistake(
+                ("dram", "fidelity"),
+                f"'{self.fidelity}' needs to know the memory: set dram.memory.technology (accelsim list memories), and "
+                "dram.memory.channels for more than one",
+            )
+        if self.directions == "separate":
+            message = (
+                f"'separate' does not go with fidelity '{self.fidelity}': reads and writes share a DRAM's data pins"
+            )
+            raise FieldMistake(("dram", "directions"), message)
+        if self.outstanding:
+            message = (
+                f"{self.outstanding} does not go with fidelity '{self.fidelity}': the controller's queues are the limit"
+            )
+            raise FieldMistake(("dram", "outstanding"), f"{message}; leave it out")
 
 
 class NetworkFields(Fields):
@@ -127,6 +146,10 @@ class Link:
     """The most grants of one queue on their way; 0 = any number."""
     read_pj_per_byte: float
     write_pj_per_byte: float
+    fidelity: Fidelity = "link"
+    """How time on it is found: its bandwidth alone, that times a measured efficiency, or the memory's commands."""
+    memory: AttachedMemory | None = None
+    """What stands behind it; None with fidelity ``link``."""
 
     @property
     def peak_bytes_per_cycle(self) -> Fraction:

@@ -21,7 +21,7 @@ from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.buffer import make_buffers
 from accelsim.hardware.dataflow import DATAFLOWS
 from accelsim.hardware.fields import FieldMistake, Fields, Frequency, Name, Power
-from accelsim.hardware.link import DramFields, NetworkFields
+from accelsim.hardware.link import DramFields, Link, NetworkFields
 from accelsim.hardware.vector_unit import VectorUnit, VectorUnitFields
 from accelsim.units import did_you_mean, parse_frequency
 from accelsim.yaml_source import read_text
@@ -87,7 +87,8 @@ def parse_template(text: str, file_name: str = "<template>", overrides: Sequence
 def _accelerator(template: Template, source: str) -> Accelerator:
     dataflow = DATAFLOWS[template.pe_array.dataflow]
     buffers = make_buffers(dict(template.buffers))
-    numbers = _numbers(template)
+    dram = template.dram.link()
+    numbers = _numbers(template, dram)
     return Accelerator(
         name=template.name,
         description=template.description,
@@ -95,7 +96,7 @@ def _accelerator(template: Template, source: str) -> Accelerator:
         dataflow=dataflow.from_template(template.pe_array, buffers),
         vector_unit=VectorUnit(template.vector_unit.throughput, float(template.vector_unit.energy)),
         buffers=buffers,
-        dram=template.dram.link(),
+        dram=dram,
         static_pj_per_cycle=float(template.static_power / template.clock * 10**12),
         digest=hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest(),
         source=source,
@@ -107,8 +108,8 @@ LATER_FIELDS = (("link",), *(("dram", name) for name in ("weights", "ranks", "di
 """Fields that a template need not have: where they say nothing new, the digest does not know them."""
 
 
-def _numbers(template: Template) -> dict[str, Any]:
-    """All that the digest is made of."""
+def _numbers(template: Template, dram: Link) -> dict[str, Any]:
+    """All that the digest is made of; a memory counts where it is looked at, with all that its own template says."""
     numbers = template.model_dump(mode="json", exclude={"description"})
     told = template.model_dump(mode="json", exclude_defaults=True)
     for *sections, name in LATER_FIELDS:
@@ -117,6 +118,9 @@ def _numbers(template: Template) -> dict[str, Any]:
             all_of, told_of = all_of[section], told_of[section]
         if name not in told_of:
             del all_of[name]
+    del numbers["dram"]["memory"]
+    if dram.memory is not None:
+        numbers["dram"]["memory"] = [dram.memory.dram.template.model_dump(mode="json"), dram.memory.alignment_bytes]
     return numbers
 
 

@@ -12,6 +12,7 @@ from accelsim.errors import TilingNumberError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.links import dram_links, joined_queues, joined_resources
+from accelsim.program.memory_plan import with_memory
 from accelsim.program.tables import (
     SHAPE_COLUMNS,
     ActivityKind,
@@ -38,6 +39,7 @@ from accelsim.workload.operator import ArrayWork, VectorWork, Work
 BUFFER = "global"
 """The buffer that living durations speak of."""
 
+_FIRST_LINK = 1  # behind the core
 _CORE = ResourceTable(*(np.array([number]) for number in (ResourceKind.CORE, 0, 1, 0, Arbitration.ROUND_ROBIN, 0)))
 
 
@@ -51,6 +53,7 @@ def lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> P
     Raises:
         ScheduleError: the schedule breaks a rule of the notation.
         BufferOverflow: more is alive at some position than the buffer holds (but see :func:`_capacity`).
+        InputError: the tensors need more than the DRAM behind the link holds.
     """
     check_layer_fusion(workload, schedule)
     tiling = tile(workload, schedule)
@@ -62,7 +65,7 @@ def lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> P
     names = _Names.of(workload)
     links = dram_links(accelerator.dram)
     claims, releases = _claims(tiling, tensors, names)
-    return Program(
+    program = Program(
         resources=joined_resources(_CORE, links.resources),
         queues=joined_queues(
             QueueTable(resource=np.array([0])), links.queues._replace(resource=1 + links.queues.resource)
@@ -84,6 +87,7 @@ def lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> P
         operator_macs=np.array([_own_macs(workload, number) for number in range(len(workload.operators))]),
         facts=_facts(workload, accelerator) | ({"over_capacity_bytes": over} if over else {}),
     )
+    return with_memory(program, accelerator, _FIRST_LINK)
 
 
 def _capacity(tiling: Tiling, tensors: Sequence[LiveTensor], accelerator: Accelerator) -> tuple[int, int]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.links import SEPARATE, SHARED, DramLinks, dram_links, joined_queues, joined_resources
+from accelsim.program.memory_plan import with_memory
 from accelsim.program.tables import (
     ActivityKind,
     Arbitration,
@@ -72,7 +73,7 @@ def rebind(program: Program, accelerator: Accelerator, recorded: Accelerator | N
         facts["ideal_cycles"] = ideal
     if over:
         facts["over_capacity_bytes"] = over
-    return dataclasses.replace(
+    rebound = dataclasses.replace(
         program,
         resources=link.resources,
         resource_names=link.resource_names,
@@ -85,6 +86,7 @@ def rebind(program: Program, accelerator: Accelerator, recorded: Accelerator | N
         static_pj_per_cycle=accelerator.static_pj_per_cycle,
         facts=facts,
     )
+    return with_memory(rebound, accelerator, _links(rebound)[0]) if _links(rebound) else rebound
 
 
 def unpriced_tiles(program: Program) -> int:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from accelsim.errors import MalformedProgram
+
+if TYPE_CHECKING:
+    from accelsim.program.memory_plan import MemoryPlan
 
 IntColumn = npt.NDArray[np.int64]
 FloatTable = npt.NDArray[np.float64]
@@ -240,6 +243,8 @@ class Program:
     facts: dict[str, int | float | str] = field(default_factory=dict)
     """Numbers about the workload and machine that reports need: ``macs``, ``vector_ops``, ``macs_per_cycle``,
     ``ideal_cycles``, ``clock_hz``, ``workload``, ``hardware``, ``batch`` …"""
+    memory: MemoryPlan | None = None
+    """The memory behind a link, down to banks; None where links are bandwidth and latency."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queues", self.queues.filled())

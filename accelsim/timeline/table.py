@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from accelsim.errors import MissingExtra
 from accelsim.program.tables import IntColumn, Program, frozen
+from accelsim.timeline.memory_use import MemoryUse
 
 
 class Cause(IntEnum):
@@ -68,6 +69,8 @@ class Timeline:
     program: Program
     engine: str
     provenance: dict[str, object] = field(default_factory=dict)
+    memory: MemoryUse | None = None
+    """What a memory behind a link did; None where the link was bandwidth and latency."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "events", frozen(self.events))

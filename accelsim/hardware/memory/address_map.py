@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accelsim.errors import UnknownName
+from accelsim.jit import kernel
 from accelsim.units import did_you_mean
 
 IntColumn = npt.NDArray[np.int64]
@@ -46,6 +47,43 @@ class Location(NamedTuple):
     bank: IntColumn
     row: IntColumn
     column: IntColumn
+
+
+class MapTables(NamedTuple):
+    """A map as compiled code reads it."""
+
+    pieces: npt.NDArray[np.int64]
+    """From the lowest bit up: field (index in :data:`FIELDS`), width, and how many bits of the field are below."""
+    xors: npt.NDArray[np.int64]
+    """In turn: field that is changed, field that it is XORed with, the latter's lowest bit, width."""
+    bits: IntColumn
+    """Width of each of :data:`FIELDS`, then the bits inside an access."""
+    location: IntColumn
+    """What :func:`locate_one` writes: one entry each of :data:`FIELDS`, then the bank among all banks."""
+
+
+CHANNEL, ROW, BANK = FIELDS.index("channel"), FIELDS.index("row"), len(FIELDS)
+"""Entries of :attr:`MapTables.location`."""
+_FIELD_COUNT, _BANK_FIELDS = len(FIELDS), ROW
+
+
+@kernel
+def locate_one(m: MapTables, address: int) -> None:
+    """Write the location of an address; as :meth:`AddressMap.locate`."""
+    rest = address >> m.bits[_FIELD_COUNT]
+    for field in range(_FIELD_COUNT):
+        m.location[field] = 0
+    for piece in range(m.pieces.shape[0]):
+        width = m.pieces[piece, 1]
+        m.location[m.pieces[piece, 0]] |= (rest & ((1 << width) - 1)) << m.pieces[piece, 2]
+        rest >>= width
+    for xor in range(m.xors.shape[0]):
+        other = m.location[m.xors[xor, 1]] >> m.xors[xor, 2]
+        m.location[m.xors[xor, 0]] ^= other & ((1 << m.xors[xor, 3]) - 1)
+    bank = m.location[CHANNEL]
+    for field in range(1, _BANK_FIELDS):
+        bank = (bank << m.bits[field]) | m.location[field]
+    m.location[BANK] = bank
 
 
 @dataclass(frozen=True)
@@ -104,15 +142,35 @@ class AddressMap:
                 field[name] |= (rest & ((1 << width) - 1)) << filled[name]
                 rest = rest >> width
                 filled[name] += width
-        if self.name == "mop4clxor":
-            used = 0
-            for name in _XOR_ORDER:
-                field[name] ^= (field["column"] >> used) & ((1 << self.bits[name]) - 1)
-                used += self.bits[name]
-        elif self.name == "bank_group_low_hash":
-            field["group"] ^= field["row"] & ((1 << self.bits["group"]) - 1)
-            field["bank"] ^= (field["row"] >> self.bits["group"]) & ((1 << self.bits["bank"]) - 1)
+        for changed, other, low, width in self._xors():
+            field[changed] ^= (field[other] >> low) & ((1 << width) - 1)
         bank = field["channel"]
         for name in _XOR_ORDER[:-1]:
             bank = (bank << self.bits[name]) | field[name]
         return Location(field["channel"], bank, field["row"], field["column"])
+
+    def _xors(self) -> list[tuple[str, str, int, int]]:
+        """In turn: the field that is changed, the one that it is XORed with, the latter's lowest bit, the width."""
+        bits, xors, used = self.bits, [], 0
+        if self.name == "mop4clxor":
+            for name in _XOR_ORDER:
+                xors.append((name, "column", used, bits[name]))
+                used += bits[name]
+        elif self.name == "bank_group_low_hash":
+            xors = [("group", "row", 0, bits["group"]), ("bank", "row", bits["group"], bits["bank"])]
+        return xors
+
+    def tables(self) -> MapTables:
+        """The map for :func:`locate_one`."""
+        filled = dict.fromkeys(FIELDS, 0)
+        pieces = []
+        for name, width in self._pieces():
+            pieces.append((FIELDS.index(name), width, filled[name]))
+            filled[name] += width
+        xors = [(FIELDS.index(changed), FIELDS.index(other), low, width) for changed, other, low, width in self._xors()]
+        return MapTables(
+            pieces=np.array(pieces, dtype=np.int64),
+            xors=np.array(xors, dtype=np.int64).reshape(-1, 4),
+            bits=np.array([*(self.bits[name] for name in FIELDS), self.access_bits], dtype=np.int64),
+            location=np.zeros(len(FIELDS) + 1, dtype=np.int64),
+        )

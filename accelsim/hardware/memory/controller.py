@@ -8,9 +8,11 @@ from typing import NamedTuple
 from accelsim.hardware.memory.device import Device, Gap, IntColumn, IntTable
 from accelsim.jit import kernel
 
-# Columns of Controller.requests. ACCEPTED and FINISHED are cycles, OUTCOME is what the first command found.
+# Columns of Controller.requests. ACCEPTED and FINISHED are cycles, OUTCOME is what the first command found, ACTIVATED
+# how often a row was opened for it.
 ARRIVAL, AT_CHANNEL, AT_BANK, AT_ROW, IS_WRITE, ENGINE, ADDRESS, ACCEPTED, FINISHED, OUTCOME, NEXT_OF_ENGINE = range(11)
-REQUEST_COLUMNS = NEXT_OF_ENGINE + 1
+ACTIVATED = NEXT_OF_ENGINE + 1
+REQUEST_COLUMNS = ACTIVATED + 1
 
 WAITING, HIT, MISS, CONFLICT, FORWARDED, MERGED = range(-1, 5)
 """OUTCOME: no command yet; row open, bank closed, other row open; read from, or merged with, a write that waited."""
@@ -23,7 +25,8 @@ FIRST_READER, FIRST_WRITER = range(14, 16)  # of channel 0: the engine that is a
 # LPDDR5: the bank whose activation lacks its second half (or -1), for which request, and when it is due; the request
 # whose data clock was just started (or -1), and until when that clock runs.
 SPLIT_BANK, SPLIT_REQUEST, SPLIT_DUE, SYNCED, CLOCK_UNTIL = range(16, 21)
-CHANNEL_COLUMNS = CLOCK_UNTIL + 1
+DONE = 21  # the request whose access was sent last; whoever reads it puts -1 there
+CHANNEL_COLUMNS = DONE + 1
 
 ANY, COLUMN, ROW_COMMANDS = range(3)
 """Which commands a slot of the command bus takes."""
@@ -96,6 +99,7 @@ def remove(m: Controller, queue: int, length: int, at: int) -> None:
 @kernel
 def finish(m: Controller, request: int, cycle: int) -> None:
     """The access command has been sent: a write is done, a read when its last data is back."""
+    m.channels[m.requests[request, AT_CHANNEL], DONE] = request
     if m.requests[request, IS_WRITE]:
         m.requests[request, FINISHED] = cycle
     else:

@@ -69,6 +69,18 @@ class DramMemory(Memory):
             capacity_bytes=self.capacity_bytes,
         )
 
+    @property
+    def write_data_cycles(self) -> int:
+        """From a write command to its last data."""
+        return (self.template.timing.tCWL + self.template.timing.tBL) * self.cycles_per_clock
+
+    def controller(self) -> Controller:
+        """All channels at cycle 0, and a table with a place for each request that can be under way at a time."""
+        queues, channels = self.template.queues, self.template.channels
+        banks = channels * self.ranks_per_channel * self.banks_per_rank
+        places = channels * (queues.reads + queues.writes) + banks + 1
+        return self._controller(np.zeros((places, table.REQUEST_COLUMNS), dtype=np.int64), 0)
+
     def serve(self, requests: MemoryRequests, *, record_commands: bool = False) -> MemoryRun:
         """As :meth:`Memory.serve`."""
         self.check(requests)
@@ -97,7 +109,7 @@ class DramMemory(Memory):
             row_hits=int(outcomes[table.HIT]),
             row_misses=int(outcomes[table.MISS]),
             row_conflicts=int(outcomes[table.CONFLICT]),
-            energy_by_command_pj=self._energy(controller.device, cycles),
+            energy_by_command_pj=self.energy_by_command_pj(controller.device, cycles),
             commands=controller.device.commands[:recorded] if record_commands else None,
         )
 
@@ -139,7 +151,7 @@ class DramMemory(Memory):
         policy = self._policy()
         channel_table = np.zeros((channels, table.CHANNEL_COLUMNS), dtype=np.int64)
         channel_table[:, table.NEXT_REFRESH] = policy[Policy.REFRESH_INTERVAL] - 1
-        channel_table[:, [table.SPLIT_BANK, table.SYNCED]] = -1
+        channel_table[:, [table.SPLIT_BANK, table.SYNCED, table.DONE]] = -1
         longest = max(template.queues.reads, template.queues.writes, self.ranks_per_channel * self.banks_per_rank)
         return Controller(
             device=Device(
@@ -200,8 +212,8 @@ class DramMemory(Memory):
             policy[row] = value
         return policy
 
-    def _energy(self, chips: Device, cycles: int) -> dict[str, float]:
-        """Picojoules from the counts of commands: dram.md 7; the counterpart of DRAMPower's core energy."""
+    def energy_by_command_pj(self, chips: Device, cycles: int) -> dict[str, float]:
+        """Picojoules from the counts of commands, as ``docs/memory.md`` tells."""
         energy = self.template.energy
         counts, ranks = chips.counts, chips.ranks
         still_open = np.where(ranks[:, device.OPEN] > 0, cycles - ranks[:, device.SINCE], 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from accelsim.hardware.memory.controller import (
     ACCEPTED,
+    ACTIVATED,
     ACTIVES,
     ANY,
     AT_BANK,
@@ -294,6 +295,7 @@ def serve_queue(m: Controller, c: int, t: int, slot: int) -> int:
             if ready <= t:
                 activate(d, bank, m.requests[request, AT_ROW], t)
                 m.channels[c, ROW_BUS_FREE] = t + d.gaps[Gap.ROW_BUS]
+                m.requests[request, ACTIVATED] += 1
                 rank = d.banks[bank, RANK]
                 pair(m, c, rank, bank, t, d.gaps[Gap.ROW_BUS])
                 if m.requests[request, OUTCOME] == WAITING:

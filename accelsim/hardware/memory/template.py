@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, model_validator
 
 from accelsim.errors import InputError, TemplateError, UnitError, UnknownName
+from accelsim.files import data_folder, files_by_name
 from accelsim.hardware.fields import Bytes, Cycles, Energy, EnergyPerByte, Fields, Flag, Frequency, Name, Power
 from accelsim.units import did_you_mean, parse_frequency
 from accelsim.yaml_source import YamlSource, read_text
@@ -170,20 +171,32 @@ class MemoryTemplate(Fields):
         return self
 
 
-def load_memory_template(path: Path, overrides: Sequence[str] = ()) -> MemoryTemplate:
-    """Reads a template file, with ``overrides`` of the form ``KEY=VALUE`` applied before it is checked.
+def memory_template_text(name: str | Path, overrides: Sequence[str] = ()) -> str:
+    """The text of a memory template, by its name in the library or its path, with ``overrides`` (``KEY=VALUE``) in it.
 
     Raises:
-        TemplateError: mistakes in the file, each with its place.
-        UnknownName: an override of a field that there is not.
+        TemplateError: the file is missing, or no plain YAML.
+        UnknownName: no such memory, or an override of a field that there is not.
         InputError: an override that is no ``KEY=VALUE``.
     """
+    files = files_by_name(data_folder("hw_templates") / "memory", ".yaml")
+    is_path = isinstance(name, Path) or "/" in name or "\\" in name or Path(name).suffix in (".yaml", ".yml")
+    if not is_path and name not in files:
+        near = did_you_mean(str(name), files, 3)
+        raise UnknownName(f"no memory '{name}'{near}; there are {', '.join(files)}; or give the path of a file")
+    path = Path(name) if is_path else files[str(name)]
     text = read_text(path, TemplateError, LARGEST_FILE_BYTES)
     read_tree(text, str(path), TemplateError)
     values = _parse_overrides(overrides)
-    if values:
-        text = with_values(text, values)
-    name = f"{path} with {', '.join(f'--set {one}' for one in overrides)}" if overrides else str(path)
+    return with_values(text, values) if values else text
+
+
+def memory_template(text: str, name: str = "<memory template>") -> MemoryTemplate:
+    """The template that a text describes.
+
+    Raises:
+        TemplateError: its mistakes, each with its place.
+    """
     source = YamlSource(text, name, TemplateError)
     try:
         clock_hz = parse_frequency(source.data.get("clock"))

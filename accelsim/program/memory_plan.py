@@ -1,0 +1,123 @@
+"""What stands behind a program's link, and where in it each transfer's bytes lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.errors import InputError
+from accelsim.hardware.accelerator import Accelerator
+from accelsim.hardware.memory.attached import AttachedMemory, Fidelity
+from accelsim.program.tables import ActivityKind, IntColumn, Program, frozen
+from accelsim.units import format_bytes
+
+
+class PlacementTable(NamedTuple):
+    """One row an activity. Byte k of its transfer lies at address + k // run_bytes * pitch_bytes + k % run_bytes."""
+
+    address: IntColumn
+    """Of the first byte; -1 for tiles."""
+    run_bytes: IntColumn
+    """So many bytes lie side by side; at least 1."""
+    pitch_bytes: IntColumn
+    """From the begin of a run to that of the next."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryPlan:
+    """The memory behind one link of a program."""
+
+    fidelity: Fidelity
+    """``banks`` or ``calibrated``."""
+    link: int
+    """Row in the resources."""
+    memory: AttachedMemory
+    clock_ratio: Fraction
+    """Cycles of the memory in one of the machine."""
+    placement: PlacementTable
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "placement", frozen(self.placement))
+
+    @cached_property
+    def end_address(self) -> int:
+        """All bytes lie below this address."""
+        address, run, pitch = self.placement
+        return int((address + np.maximum(run, pitch)).max(initial=0))
+
+
+def place(program: Program, link: int, memory: AttachedMemory) -> PlacementTable:
+    """Tensors one behind the other, in the order of their rows, each at a multiple of the alignment.
+
+    Inside a tensor, tiles lie one behind the other in the order in which they are stored. The loads of one reader are
+    spread evenly from the tensor's first byte to its last, so that tiles with a halo overlap as they do in an array
+    that is cut along its outermost dimension. A transfer is contiguous. Transfers without a tensor have a place each.
+
+    Raises:
+        InputError: the tensors need more than the memory holds.
+    """
+    activities = program.activities
+    mine = program.queues.resource[activities.queue] == link
+    rows = np.flatnonzero(mine & (activities.kind != ActivityKind.TILE))
+    address = np.full(program.size, -1, dtype=np.int64)
+    size, store = activities.bytes, activities.kind == ActivityKind.STORE
+    of_tensor: dict[tuple[int, int], list[int]] = {}
+    for row in rows.tolist():
+        tensor = int(activities.tensor[row])
+        of_tensor.setdefault((tensor, row if tensor < 0 else -1), []).append(row)
+    base, step = 0, memory.alignment_bytes
+    for key in sorted(of_tensor):
+        stores = [row for row in of_tensor[key] if store[row]]
+        readers: dict[int, list[int]] = {}
+        for row in of_tensor[key]:
+            if not store[row]:
+                readers.setdefault(int(activities.operator[row]), []).append(row)
+        whole = sum(int(size[row]) for row in stores)
+        if not stores:
+            whole = max(sum(int(size[row]) for row in loads) for loads in readers.values())
+        offset = base
+        for row in stores:
+            address[row] = offset
+            offset += int(size[row])
+        for loads in readers.values():
+            loads = sorted(loads, key=lambda row: (int(activities.tile[row]), row))
+            for number, row in enumerate(loads):
+                room = max(whole - int(size[row]), 0)
+                address[row] = base + room * number // max(len(loads) - 1, 1)
+        longest = max([whole, *(int(size[row]) for row in of_tensor[key])])
+        base += -(-longest // step) * step
+    capacity = memory.dram.capacity_bytes
+    if base > capacity:
+        raise InputError(
+            f"the tensors take {format_bytes(base)} of DRAM, but memory '{memory.dram.name}' holds "
+            f"{format_bytes(capacity)}: set dram.memory.channels or dram.memory.ranks"
+        )
+    contiguous = np.maximum(size, 1)
+    return PlacementTable(address, contiguous, contiguous)
+
+
+LARGEST_CLOCK = 1 << 20
+
+
+def with_memory(program: Program, accelerator: Accelerator, link: int) -> Program:
+    """The program with the memory that the accelerator has behind this link; transfers keep the places that they have.
+
+    The ratio of the clocks is exact where it is one of whole numbers below 2^20, and the nearest such one otherwise.
+
+    Raises:
+        InputError: the tensors need more than the memory holds.
+    """
+    attached = accelerator.dram.memory
+    if attached is None:
+        return program if program.memory is None else replace(program, memory=None)
+    ratio = Fraction(attached.dram.clock_hz, accelerator.clock_hz).limit_denominator(LARGEST_CLOCK)
+    known = program.memory
+    if known is not None and known.link == link and known.memory == attached:
+        placement = known.placement
+    else:
+        placement = place(program, link, attached)
+    return replace(program, memory=MemoryPlan(accelerator.dram.fidelity, link, attached, ratio, placement))
