@@ -9,16 +9,19 @@ from accelsim.timeline.table import Timeline
 
 STATIC = "static"
 """The part that takes what flows as long as the run lasts."""
+DRAM = "dram"
 
 
 def energy_by_part_pj(timeline: Timeline) -> dict[str, float]:
     """Energy of each part of the machine, in the order of the program's parts; ``static`` is always among them.
 
     Dynamic energy is that of all activities, recomputed work included; static energy is the power per cycle times the
-    latency.
+    latency. A memory that counts its commands adds to ``dram`` what refreshes and standby took.
     """
     program = timeline.program
     by_part = {name: math.fsum(program.energy_pj[:, part].tolist()) for part, name in enumerate(program.part_names)}
+    if timeline.memory is not None and timeline.memory.unshared_pj:
+        by_part[DRAM] = by_part.get(DRAM, 0.0) + timeline.memory.unshared_pj
     by_part[STATIC] = by_part.get(STATIC, 0.0) + program.static_pj_per_cycle * timeline.latency_cycles
     return by_part
 

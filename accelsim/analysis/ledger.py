@@ -61,6 +61,8 @@ ACCOUNTS: Mapping[str, str] = {
     "buffer.*": "reads and writes of that buffer",
     "dram.read": "bytes read from memory",
     "dram.write": "bytes written to memory",
+    "dram.refresh": "refreshes of a memory that counts its commands",
+    "dram.background": "standby of such a memory",
     "static.useful": "static power in cycles at the peak rate",
     "static.lost": "static power in all other cycles",
 }
@@ -273,6 +275,10 @@ def _accounts(timeline: Timeline, resources: list[CycleLedger]) -> dict[str, Flo
             found["dram.read"], found["dram.write"] = booked(values, ~stores), booked(values, stores)
         else:
             found[name] = booked(values, slice(None))
+    if timeline.memory is not None:
+        for command, account in (("ref", "dram.refresh"), ("background", "dram.background")):
+            found[account] = np.zeros(operators)
+            found[account][-1] = timeline.memory.energy_by_command_pj.get(command, 0.0)
     attributed = np.zeros(operators, dtype=np.int64)
     names = (*program.operator_names, NO_OPERATOR)
     for name, cycles in cycles_by_operator(timeline).items():

@@ -82,10 +82,40 @@ def summary(timeline: Timeline, per_layer: bool = False) -> dict[str, object]:
         "search_seconds": provenance.get("search_seconds", 0.0),
         "simulate_seconds": provenance.get("simulate_seconds", 0.0),
         "link_wait_cycles": link_waits(timeline),
+        "dram_model": dram_model(timeline),
     }
     if per_layer:
         found |= {"layers": layers(timeline), "ledger": ledger(timeline).to_dict(per_layer)}
     return found
+
+
+def dram_model(timeline: Timeline) -> dict[str, object]:
+    """How the time and the energy of DRAM were found; with banks, also what the memory did."""
+    use = timeline.memory
+    if use is None:
+        return {"fidelity": "link", "energy": "per byte"}
+    found: dict[str, object] = {"fidelity": use.fidelity, "energy": "per byte", "memory": use.memory}
+    found |= {"channels": use.channels, "peak_bytes_per_cycle": use.peak_bytes_per_cycle}
+    if use.fidelity == "banks":
+        busy = busy_of_link(timeline)
+        moved = (use.bursts_read + use.bursts_written) * use.burst_bytes
+        found |= {
+            "energy": "command counters",
+            "efficiency": moved / busy / use.peak_bytes_per_cycle if busy else 0.0,
+            "row_hits": use.row_hits,
+            "row_misses": use.row_misses,
+            "row_conflicts": use.row_conflicts,
+            "energy_by_command_pj": use.energy_by_command_pj,
+        }
+    return found
+
+
+def busy_of_link(timeline: Timeline) -> int:
+    """Cycles in which the link with a memory behind it serves a transfer."""
+    if timeline.program.memory is None:
+        return 0
+    mine = timeline.events.resource == timeline.program.memory.link
+    return int((timeline.events.end_cycles - timeline.events.start_cycles)[mine].sum())
 
 
 def layers(timeline: Timeline) -> list[dict[str, object]]:
@@ -187,11 +217,26 @@ class Report:
             Row("DRAM written", format_bytes(moved.write_bytes), f"{moved.write_bytes:,} bytes"),
             Row("Work", f"{figures['macs']:,} MACs", f"{figures['vector_ops']:,} vector operations"),
         ]
+        rows += self._memory()
         for name, key in (("MAC utilisation", "mac"), ("With vector work", "with_vector")):
             if utilization[key] is not None:
                 rows.append(Row(name, f"{100 * utilization[key]:.2f} %"))
         rows.append(Row("Activities", f"{figures['tiles']:,} tiles", f"{figures['transfers']:,} transfers"))
         return rows
+
+    def _memory(self) -> list[Row]:
+        """What stands behind the link, if the run has looked."""
+        use, model = self.timeline.memory, dram_model(self.timeline)
+        if use is None:
+            return []
+        peak = f"{use.channels} x {use.memory}, {use.peak_bytes_per_cycle:g} B/cycle at the pins"
+        if use.fidelity != "banks":
+            return [Row("DRAM model", use.fidelity, peak)]
+        rows = f"{use.row_hits:,} row hits, {use.row_misses:,} misses, {use.row_conflicts:,} conflicts"
+        return [
+            Row("DRAM model", "banks", f"{peak}; energy from command counters"),
+            Row("DRAM efficiency", f"{100 * float(str(model['efficiency'])):.2f} %", rows),
+        ]
 
     def _cycles_row(self, name: str, cycles: int, note: str = "") -> Row:
         return Row(name, f"{cycles:,}", note, cycles / max(self.timeline.latency_cycles, 1))

@@ -23,6 +23,7 @@ from accelsim.program.tables import ActivityKind, Arbitration, Program, Resource
 from accelsim.timeline.table import Cause, EventTable
 
 AFTER_ALL_ENDS = EventPriority(2)  # SimPy's own events have 0 and 1
+AFTER_THE_INSTANT = EventPriority(3)
 CAUSE_OF_KIND = {kind: Cause[kind.name] for kind in ActivityKind}
 
 
@@ -54,7 +55,7 @@ class Machine:
         """The same at the end of the cycle before."""
         self.memory: BankedMemory | None = None
         if program.memory is not None and program.memory.fidelity == "banks":
-            self.memory = BankedMemory(program, program.memory, self.environment, self.wake_at)
+            self.memory = BankedMemory(program, program.memory, self.wake_at, self.run_memory_at)
         self.cycle = 0
         self.recorded: list[list[int]] = []
 
@@ -133,6 +134,18 @@ class Machine:
         """The memory says when a grant ends, or a transfer finishes."""
         self.wake_after(cycle - int(self.environment.now), self.activities[row])
 
+    def run_memory_at(self, cycle: int) -> None:
+        """Run the memory's cycles that belong to this cycle, once its last instant is settled."""
+        event = simpy.Event(self.environment)
+        event.callbacks.append(self.run_memory)
+        event._ok, event._value = True, None
+        self.environment.schedule(event, AFTER_THE_INSTANT, cycle - int(self.environment.now))
+
+    def run_memory(self, _: simpy.Event) -> None:
+        """SimPy calls back: the memory has something to do in this cycle."""
+        assert self.memory is not None
+        self.memory.tick(int(self.environment.now))
+
     def wake(self, event: simpy.Timeout) -> None:
         """SimPy calls back: the activity is due at this cycle."""
         if not self.due:
@@ -171,7 +184,7 @@ class Machine:
         if activity.next is not None:
             self.one_less(activity.next)
         if self.memory and self.memory.plan.link == resource.row and activity.bytes:
-            self.memory.hand_on(activity.row)
+            self.memory.hand_on(self.cycle, activity.row)
         elif resource.latency:
             self.wake_after(resource.latency, activity)
         else:
@@ -261,7 +274,7 @@ class Machine:
             queue.requests = [*queue.requests, (self.cycle + back, activity)][-queue.outstanding :]
             self.environment.timeout(back).callbacks.append(lambda _: self.settle_later())
         if self.memory and self.memory.plan.link == resource.row and activity.bytes:
-            self.memory.take(activity.row, first, activity.bytes_served, self.cycle + cycles)
+            self.memory.take(self.cycle, activity.row, first, activity.bytes_served, self.cycle + cycles)
         else:
             self.wake_after(cycles, activity)
 

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import simpy
-from simpy.events import EventPriority
 
 from accelsim.engine.memory_use import Served
 from accelsim.hardware.memory import controller as table
@@ -23,7 +21,6 @@ from accelsim.hardware.memory.inject import accept
 from accelsim.program.memory_plan import MemoryPlan
 from accelsim.program.tables import ActivityKind, IntColumn, Program
 
-AFTER_THE_INSTANT = EventPriority(3)
 WORDS = {table.HIT: "hits", table.MISS: "misses", table.CONFLICT: "conflicts"}
 
 
@@ -41,11 +38,13 @@ class BankedMemory:
     """The memory, its clock, and what is under way in it."""
 
     def __init__(
-        self, program: Program, plan: MemoryPlan, environment: simpy.Environment, wake_at: Callable[[int, int], None]
+        self, program: Program, plan: MemoryPlan, wake_at: Callable[[int, int], None], run_at: Callable[[int], None]
     ) -> None:
-        self.dram, self.plan, self.environment = plan.memory.dram, plan, environment
+        self.dram, self.plan = plan.memory.dram, plan
         self.wake_at = wake_at
         """To be called with the machine's cycle and the activity that ends, or finishes, then."""
+        self.run_at = run_at
+        """To be called with a cycle of the machine at which :meth:`tick` shall be called."""
         self.latency = int(program.resources.latency_cycles[plan.link])
         self.stores = program.activities.kind == ActivityKind.STORE
         self.controller = self.dram.controller()
@@ -56,7 +55,8 @@ class BankedMemory:
         self.last: Counter[int] = Counter()
         """By activity: the memory's cycle at which the last burst was done."""
         self.counts: Counter[tuple[int, str]] = Counter()
-        self.handed_on: set[int] = set()
+        self.handed_on: dict[int, int] = {}
+        """By activity: the machine's cycle."""
         self.finished: dict[int, int] = {}
         self.next_cycle = 0
         self.next_tick = -1
@@ -69,9 +69,8 @@ class BankedMemory:
         """The machine's first cycle that does not begin before a cycle of the memory is over."""
         return -int(-(memory_cycle + 1) / self.plan.clock_ratio // 1)
 
-    def take(self, activity: int, first: int, last: int, earliest_end: int) -> None:
+    def take(self, now: int, activity: int, first: int, last: int, earliest_end: int) -> None:
         """The link is granted to the bytes [first, last) of a transfer."""
-        now = int(self.environment.now)
         self.run_before(self.first_memory_cycle(now))
         self.next_cycle = self.first_memory_cycle(now)
         self.grant = Grant(activity, deque(self.bursts(activity, first, last)), earliest_end)
@@ -90,29 +89,25 @@ class BankedMemory:
         columns = (addresses, found.channel.tolist(), found.bank.tolist(), found.row.tolist())
         return list(zip(*columns, strict=True))
 
-    def hand_on(self, activity: int) -> None:
+    def hand_on(self, now: int, activity: int) -> None:
         """All bytes of a transfer were granted and accepted; it finishes when they are done."""
-        self.handed_on.add(activity)
+        self.handed_on[activity] = now
         if not self.under_way[activity]:
             self.finish(activity)
 
     def finish(self, activity: int) -> None:
         """All bursts of a transfer are done: the rest is the link's latency."""
         done = self.over_at(self.last[activity]) + self.latency
-        self.finished[activity] = max(int(self.environment.now), done)
+        self.finished[activity] = max(self.handed_on[activity], done)
         self.wake_at(self.finished[activity], activity)
 
     def tick_at(self, cycle: int) -> None:
         """Run the memory's cycles that begin in this cycle of the machine, once its last instant is settled."""
         self.next_tick = cycle
-        event = simpy.Event(self.environment)
-        event.callbacks.append(self.tick)
-        event._ok, event._value = True, None
-        self.environment.schedule(event, AFTER_THE_INSTANT, cycle - int(self.environment.now))
+        self.run_at(cycle)
 
-    def tick(self, _: simpy.Event) -> None:
+    def tick(self, now: int) -> None:
         """One cycle of the machine."""
-        now = int(self.environment.now)
         if now != self.next_tick:
             return  # a grant has come in between
         self.next_tick = -1

@@ -22,7 +22,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from accelsim.errors import FormatError, ProgramError
 from accelsim.files import write_whole
+from accelsim.formats.timeline_memory import MemoryFields, memory_header, memory_plan, memory_use
 from accelsim.program.check import NAMES, check_program
+from accelsim.program.memory_plan import PlacementTable
 from accelsim.program.tables import (
     MAXIMUM_TOTAL,
     SHAPE_COLUMNS,
@@ -69,6 +71,7 @@ class _Header(BaseModel):
     part_names: list[str]
     tenant_names: list[str] = []
     static_pj_per_cycle: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    memory: MemoryFields | None = None
     facts: dict[str, Annotated[int, Field(ge=-MAXIMUM_TOTAL, le=MAXIMUM_TOTAL)] | float | str]
     provenance: dict[str, object]
 
@@ -92,12 +95,15 @@ def write_timeline(timeline: Timeline) -> bytes:
         "static_pj_per_cycle": float(program.static_pj_per_cycle),
         "facts": program.facts,
         "provenance": lasting(timeline.provenance),
+        **memory_header(timeline),
     }
     text = json.dumps(header, allow_nan=False, sort_keys=True)
     arrays: dict[str, Array] = {HEADER: np.frombuffer(text.encode(), dtype=np.uint8)}
     for name in TABLES:
         table = timeline.events if name == "events" else getattr(program, name)
         arrays.update((f"{name}.{column}", values) for column, values in table._asdict().items())
+    if program.memory is not None:
+        arrays.update((f"memory.{column}", values) for column, values in program.memory.placement._asdict().items())
     for name in ("operator_macs", "energy_pj", "shapes"):
         arrays[name] = getattr(program, name)
     file = io.BytesIO()
@@ -146,6 +152,10 @@ def _read(path: Path) -> Timeline:
             energy_pj = _array(archive, members, "energy_pj", np.dtype(np.float64), 2)
             shapes = _array(archive, members, "shapes", dimensions=2)
             operator_macs = _array(archive, members, "operator_macs")
+            plan, use = None, None
+            if header.memory is not None:
+                places = (_array(archive, members, f"memory.{column}") for column in PlacementTable._fields)
+                plan, use = memory_plan(header.memory, PlacementTable(*places)), memory_use(header.memory)
     except (zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError) as error:
         raise FormatError(f"no .npz file, cut short or damaged: {error}") from None
     for name, shape, wanted in (
@@ -165,8 +175,9 @@ def _read(path: Path) -> Timeline:
         **names,
         static_pj_per_cycle=header.static_pj_per_cycle,
         facts=header.facts,
+        memory=plan,
     )
-    return Timeline(events, program, header.engine, header.provenance)
+    return Timeline(events, program, header.engine, header.provenance, use)
 
 
 def _members(archive: zipfile.ZipFile, file_bytes: int) -> dict[str, zipfile.ZipInfo]:

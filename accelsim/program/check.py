@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accelsim.errors import BufferOverflow, MalformedProgram
+from accelsim.program.memory_plan import check_plan, same_plan
 from accelsim.program.tables import (
     MAXIMUM_TOTAL,
     ActivityKind,
@@ -65,6 +66,7 @@ def same_program(one: Program, other: Program) -> bool:
         and all(getattr(one, name) == getattr(other, name) for name in NAMES)
         and one.static_pj_per_cycle == other.static_pj_per_cycle
         and one.facts == other.facts
+        and same_plan(one.memory, other.memory)
     )
 
 
@@ -82,6 +84,8 @@ def check_program(program: Program) -> None:
     _check_edges(program)
     _check_totals(program)
     _check_capacities(program)
+    if program.memory is not None:
+        check_plan(program, program.memory)
 
 
 def _reject(table: str, column: str, row: int, value: object, rule: str) -> NoReturn:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.errors import InputError
+from accelsim.errors import InputError, MalformedProgram
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.memory.attached import AttachedMemory, Fidelity
-from accelsim.program.tables import ActivityKind, IntColumn, Program, frozen
+from accelsim.program.tables import ActivityKind, IntColumn, Program, ResourceKind, frozen
 from accelsim.units import format_bytes
+
+LARGEST_CLOCK = 1 << 20
+LARGEST_TIME = 1 << 40
+"""Cycles, times LARGEST_CLOCK still a number of 64 bits."""
 
 
 class PlacementTable(NamedTuple):
@@ -43,11 +46,62 @@ class MemoryPlan:
     def __post_init__(self) -> None:
         object.__setattr__(self, "placement", frozen(self.placement))
 
-    @cached_property
-    def end_address(self) -> int:
-        """All bytes lie below this address."""
-        address, run, pitch = self.placement
-        return int((address + np.maximum(run, pitch)).max(initial=0))
+    def facts(self) -> dict[str, object]:
+        """All of it but the places, as plain data."""
+        return {
+            "fidelity": self.fidelity,
+            "link": self.link,
+            "template": self.memory.template,
+            "alignment_bytes": self.memory.alignment_bytes,
+            "clock_ratio": [self.clock_ratio.numerator, self.clock_ratio.denominator],
+        }
+
+
+def same_plan(one: MemoryPlan | None, other: MemoryPlan | None) -> bool:
+    """Whether two plans, or their absence, are equal."""
+    if one is None or other is None:
+        return one is other
+    pairs = zip(one.placement, other.placement, strict=True)
+    return one.facts() == other.facts() and all(np.array_equal(a, b) for a, b in pairs)
+
+
+def check_plan(program: Program, plan: MemoryPlan) -> None:
+    """Raise unless both engines can run the program with this memory.
+
+    Raises:
+        MalformedProgram: no such link, columns too short, transfers outside the memory, a clock that is too fast, a
+            limit of requests on the memory's link (its queues are their limit).
+    """
+    if not 0 <= plan.link < len(program.resources.kind) or program.resources.kind[plan.link] != ResourceKind.LINK:
+        raise MalformedProgram(f"memory.link is {plan.link}, which is no link of the program")
+    for name, column in plan.placement._asdict().items():
+        if len(column) != program.size:
+            raise MalformedProgram(f"memory.{name} has {len(column)} rows, activities have {program.size}")
+    queues = program.queues
+    limited = np.flatnonzero((queues.resource == plan.link) & (queues.outstanding > 0))
+    if len(limited):
+        raise MalformedProgram(
+            f"queue {program.queue_names[int(limited[0])]!r} limits its requests on their way, but a memory with banks "
+            "behind its link has queues of its own that do: set outstanding to 0, or fidelity to link"
+        )
+    address, run, pitch = plan.placement
+    mine = (queues.resource[program.activities.queue] == plan.link) & (program.activities.bytes > 0)
+    size = program.activities.bytes
+    capacity = plan.memory.dram.capacity_bytes
+    runs = np.maximum(run, 1)
+    last = (size - 1) // runs
+    end = address + last.astype(np.float64) * pitch + runs
+    wrong = mine & ((address < 0) | (run < 1) | (pitch < 0) | (end > capacity))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise MalformedProgram(
+            f"memory.address[{row}] is {address[row]:#x}, with runs of {run[row]} bytes every {pitch[row]}: its "
+            f"{size[row]:,} bytes must lie below {capacity:#x}, the end of memory '{plan.memory.dram.name}'"
+        )
+    if max(plan.clock_ratio.numerator, plan.clock_ratio.denominator) > LARGEST_CLOCK or plan.clock_ratio <= 0:
+        raise MalformedProgram(f"memory.clock_ratio is {plan.clock_ratio}: whole numbers up to {LARGEST_CLOCK}")
+    if float(program.activities.cycles.sum(dtype=np.float64)) > LARGEST_TIME:
+        raise MalformedProgram(f"tiles take more than {LARGEST_TIME} cycles, beyond the clock of a memory with banks")
 
 
 def place(program: Program, link: int, memory: AttachedMemory) -> PlacementTable:
@@ -98,9 +152,6 @@ def place(program: Program, link: int, memory: AttachedMemory) -> PlacementTable
         )
     contiguous = np.maximum(size, 1)
     return PlacementTable(address, contiguous, contiguous)
-
-
-LARGEST_CLOCK = 1 << 20
 
 
 def with_memory(program: Program, accelerator: Accelerator, link: int) -> Program:

@@ -131,7 +131,7 @@ def read_sweep(path: str | Path) -> list[Point]:
 def code_digest() -> str:
     """Names accelsim's sources and the files that it ships: a result of other code is no result of this one."""
     import accelsim
-    from accelsim.library import data_folder
+    from accelsim.files import data_folder
 
     digest = hashlib.sha256()
     package = Path(accelsim.__file__).parent

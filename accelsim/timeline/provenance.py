@@ -61,5 +61,9 @@ def program_digest(program: Program) -> str:
         getattr(program, f"{what}_names") for what in ("resource", "queue", "buffer", "operator", "tensor", "part")
     ]
     rest = [*names, program.static_pj_per_cycle, dict(sorted(program.facts.items()))]
+    if program.memory is not None:
+        rest.append(program.memory.facts())
+        for values in program.memory.placement:
+            digest.update(values.astype("<i8").tobytes())
     digest.update(json.dumps(rest).encode())
     return digest.hexdigest()

@@ -141,6 +141,7 @@ PEAKS_GB_PER_S = {
     "hbm2_2000": 32.0,
     "hbm3_6400": 51.2,
     "lpddr4_3200": 6.4,
+    "lpddr4_4000": 8.0,
     "lpddr5_6400": 12.8,
 }
 """Data rate times pins / 8; GDDR6 with its period rounded to 570 ps."""

@@ -47,6 +47,7 @@ def test_summary_of_the_worked_example():
         "transfers": 6,
         "search_seconds": 1.5,
         "simulate_seconds": 0.25,
+        "dram_model": {"fidelity": "link", "energy": "per byte"},
         "layers": [
             {"name": "A", "compute_cycles": 60, "macs": 5000, "utilization": 5000 / 6000},
             {"name": "B", "compute_cycles": 40, "macs": 0, "utilization": 0.0},
@@ -59,7 +60,7 @@ def test_the_keys_stand_in_the_order_of_the_contract():
     keys = (
         "workload hardware scheduler seed engine latency_cycles latency_seconds lower_bound_cycles gap_percent "
         "energy_pj energy_by_part_pj dram_read_bytes dram_write_bytes macs vector_ops utilization peak_buffer_bytes "
-        "cycles_by_cause tiles transfers search_seconds simulate_seconds link_wait_cycles"
+        "cycles_by_cause tiles transfers search_seconds simulate_seconds link_wait_cycles dram_model"
     )
     assert list(summary(worked_example())) == keys.split()
     assert list(summary(worked_example())["cycles_by_cause"]) == [

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.errors import AccelsimError, FormatError, TemplateError, UnknownName
+from accelsim.files import data_folder
 from accelsim.formats.scalesim_config import parse_scalesim_config
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow import InputStationary, OutputStationary, WeightStationary
 from accelsim.hardware.template import parse_template
-from accelsim.library import data_folder, load_accelerator
+from accelsim.library import load_accelerator
 
 TEMPLATE = (data_folder("hw_templates") / "accelerators" / "scalesim_32x32.yaml").read_text(encoding="utf-8")
 TPU = """[general]

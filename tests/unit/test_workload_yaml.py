@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from accelsim.errors import FormatError, InputError, UnknownName, WorkloadError
+from accelsim.files import data_folder
 from accelsim.formats.workload_yaml import parse_workload_yaml, read_workload_yaml
-from accelsim.library import data_folder
 from accelsim.workload.graph import TileRule, Workload
 from accelsim.workload.operators import OPERATORS, Conv2d
 
