@@ -25,6 +25,7 @@ IMPORTS = re.compile(r"^\s*from (accelsim(?:\.\w+)*) import|^\s*import (accelsim
 
 numba_settings: Any = numba.config  # its names are made at run time
 jit: Any = numba.njit  # its declared type lacks _nrt
+unliteral: Any = numba.types.unliteral
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -96,14 +97,29 @@ def kernel(function: Function) -> Function:
 
     A kernel makes no arrays (numba refuses to compile one that does): to count references to them would take half the
     time. The interpreter's lock is released while it runs. Under ``NUMBA_DISABLE_JIT=1`` it stays plain Python.
+
+    Most kernels are only called by others. For those calls numba would compile each once more for every constant that
+    it is called with, and for every one the code through which Python calls it: a third of all compiling. So there are
+    two compilers for a kernel, one that Python calls and one that other kernels are compiled with.
     """
     folder = cache_folder(Path(function.__code__.co_filename))
+    from_python = _compiler(function, folder)
+    if not numba_settings.DISABLE_JIT:
+        beside = None if folder is None else folder / "called"
+        called = _compiler(function, beside, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        from_python.get_call_template = lambda types, named: called.get_call_template(
+            [unliteral(one) for one in types], {name: unliteral(one) for name, one in named.items()}
+        )
+        from_python.get_overload = called.get_overload
+    return cast(Function, from_python)
+
+
+def _compiler(function: Callable[..., object], folder: Path | None, **options: bool) -> Any:
     before = numba_settings.CACHE_DIR
     numba_settings.CACHE_DIR = str(folder or "")  # read while decorating; other users of numba keep their own
     try:
-        compiled: Any = jit(cache=folder is not None, nogil=True, error_model="numpy", forceinline=True, _nrt=False)(
+        return jit(cache=folder is not None, nogil=True, error_model="numpy", forceinline=True, _nrt=False, **options)(
             function
         )
     finally:
         numba_settings.CACHE_DIR = before
-    return cast(Function, compiled)

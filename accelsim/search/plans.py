@@ -34,7 +34,8 @@ MAXIMUM_POSITIONS = 1 << 20
 
 
 class PlanStore(NamedTuple):
-    """Plans by (operators, tiling number). ``counters`` holds plans, members and reads in use.
+    """Plans by (operators, tiling number). ``counters`` holds plans, members and reads in use, then size
+    and tiling number of the group that is wanted.
 
     Member m of plan p, tile i: row ``member_begin[p] + i * step[p] * members[p] + m``, where ``step`` is 0 when all
     tiles are alike. Its reads stand in the order of its operator's sources.
@@ -62,7 +63,7 @@ class PlanStore(NamedTuple):
     stored_bytes: IntColumn
     read_bytes: IntColumn
     wanted: IntColumn
-    """A group whose plan is missing: count, tiling number, operators."""
+    """Operators of a group whose plan is missing."""
 
 
 class Shapes(NamedTuple):
@@ -89,7 +90,7 @@ def empty_store(operators: int, slots: int = 1 << 13, rows: int = 1 << 18) -> Pl
     return PlanStore(
         key=np.zeros((slots, 2), dtype=np.uint64),
         plan=np.full(slots, -1, dtype=np.int64),
-        counters=column(3),
+        counters=column(5),
         legal=column(slots),
         members=column(slots),
         member_begin=column(slots),
@@ -103,7 +104,7 @@ def empty_store(operators: int, slots: int = 1 << 13, rows: int = 1 << 18) -> Pl
         output_bytes=column(rows),
         stored_bytes=column(rows),
         read_bytes=column(2 * rows),
-        wanted=column(operators + 2),
+        wanted=column(operators),
     )
 
 
@@ -291,11 +292,11 @@ def plan_slot(store: PlanStore, first: np.uint64, second: np.uint64) -> int:
 
 
 @kernel
-def group_key(group: IntColumn, begin: int, end: int, tiles: int) -> tuple[np.uint64, np.uint64]:
-    """128 bits that name a set of operators, in some order, and a tiling number."""
+def group_key(group: IntColumn, size: int, tiles: int) -> tuple[np.uint64, np.uint64]:
+    """128 bits that name the set of the first ``size`` operators of ``group``, in some order, and a tiling number."""
     number = np.uint64(tiles) << np.uint64(32)  # no operator has such a number
     first, second = mixed(number), mixed(~number)
-    for row in range(begin, end):
+    for row in range(size):
         number = np.uint64(group[row])
         first += mixed(number)
         second += mixed(~number)
@@ -305,7 +306,7 @@ def group_key(group: IntColumn, begin: int, end: int, tiles: int) -> tuple[np.ui
 @kernel
 def wanted_slot(store: PlanStore) -> int:
     """Takes the slot of the group that is wanted, and writes its key there."""
-    first, second = group_key(store.wanted, 2, 2 + store.wanted[0], store.wanted[1])
+    first, second = group_key(store.wanted, store.counters[3], store.counters[4])
     slot = plan_slot(store, first, second)
     store.key[slot, 0], store.key[slot, 1] = first, second
     return slot
@@ -316,7 +317,7 @@ def find_plan(
     net: Network, shapes: Shapes, size: int, tiles: int, store: PlanStore, costs: TileCostTable
 ) -> tuple[int, int]:
     """The plan of the first ``size`` operators of ``shapes.group``, made if it can be: (status, plan)."""
-    first, second = group_key(shapes.group, 0, size, tiles)
+    first, second = group_key(shapes.group, size, tiles)
     slot = plan_slot(store, first, second)
     if store.plan[slot] >= 0:
         plan = int(store.plan[slot])
@@ -325,9 +326,9 @@ def find_plan(
     if 2 * (plan + 1) > store.plan.shape[0] or store.counters[1] + size > store.operator.shape[0]:
         return FULL, -1
     if not net.soma_rule:
-        store.wanted[0], store.wanted[1] = size, tiles
+        store.counters[3], store.counters[4] = size, tiles
         for place in range(size):
-            store.wanted[2 + place] = shapes.group[place]
+            store.wanted[place] = shapes.group[place]
         return MISSING_PLAN, -1
     for place in range(size):
         shapes.mark[shapes.group[place]] = 1
@@ -353,9 +354,8 @@ def add_plan(store: PlanStore, rows: IntColumn, reads: IntColumn, read_counts: I
     in the order wanted; ``reads`` the bytes read of each source (-1: this tile reads nothing of it), ``read_counts``
     the sources of each operator. A plan that finds no room is left out, and will be asked for again after the store
     has grown."""
-    count, tiles = int(store.wanted[0]), int(store.wanted[1])
-    wanted = store.wanted[2 : 2 + count]
-    plan, member, read = (int(number) for number in store.counters)
+    plan, member, read, count, tiles = (int(number) for number in store.counters)
+    wanted = store.wanted[:count]
     if member + len(rows) > len(store.operator) or read + len(reads) > len(store.read_bytes):
         store.counters[1] = len(store.operator)  # the next plan reports FULL
         return

@@ -141,8 +141,8 @@ class Session:
 
     def _plan(self) -> None:
         """Makes the plan of the wanted group by the tile rule itself."""
-        count, tiles, *rest = self.store.wanted.tolist()
-        numbers = rest[:count]
+        count, tiles = self.store.counters[3:].tolist()
+        numbers = self.store.wanted[:count].tolist()
         operators = [self.workload.operators[number] for number in numbers]
         try:
             if count * tiles > MAXIMUM_POSITIONS:
