@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from accelsim.analysis.ledger_report import LedgerReport as LedgerReport
     from accelsim.analysis.ledger_report import ledger_report as ledger_report
     from accelsim.analysis.report import report as report
+    from accelsim.analysis.sharing import Sharing as Sharing
+    from accelsim.analysis.sharing import sharing as sharing
     from accelsim.engine import simulate as simulate
     from accelsim.engine.replay import replay as replay
     from accelsim.errors import AccelsimError as AccelsimError
@@ -84,6 +86,7 @@ _HOMES = {
     "Schedule": "schedule.notation",
     "SearchResult": "search",
     "SoMa": "search",
+    "Sharing": "analysis.sharing",
     "Source": "workload.operator",
     "Tensor": "workload.tensor",
     "Timeline": "timeline.table",
@@ -108,6 +111,7 @@ _HOMES = {
     "report": "analysis.report",
     "roofline": "plot.roofline",
     "save_timeline": "formats",
+    "sharing": "analysis.sharing",
     "simulate": "engine",
 }
 

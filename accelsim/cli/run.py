@@ -10,6 +10,7 @@ import click
 
 from accelsim.cli import common
 from accelsim.cli.search import search
+from accelsim.cli.share import Shared, sharing, sharing_options
 from accelsim.errors import MissingExtra
 from accelsim.files import write_whole
 
@@ -25,24 +26,32 @@ MOST_NOTES = 6
 
 @click.command("run")
 @common.what_runs
+@click.argument("others", nargs=-1, metavar="[WORKLOAD]...")
+@sharing_options
 @common.engine
 @click.option("--per-layer", is_flag=True, help="Add a line for each operator.")
 @click.option("--out", type=click.Path(), help="Folder for timeline.npz, schedule.json, summary.json and report.html.")
 @common.as_json
-def run_command(engine: str, per_layer: bool, out: str | None, as_json: bool, **what: Any) -> None:
-    """Find a schedule, lower it, simulate it, report."""
+def run_command(
+    engine: str, per_layer: bool, out: str | None, as_json: bool, others: tuple[str, ...], shared: Shared, **what: Any
+) -> None:
+    """Find a schedule, lower it, simulate it, report; of several WORKLOADs at once with --share."""
     from accelsim.analysis.report import report
 
     if out is not None:
         common.make_folder(Path(out))
-    timeline, schedule = run(engine=engine, **what)
+    shared.check(len(others), what["schedule_file"])
+    if others:
+        timeline, schedule = run_together((what.pop("workload"), *others), shared, engine, **what), None
+    else:
+        timeline, schedule = run(engine=engine, **what)
     result = report(timeline, per_layer=per_layer)
     if out is not None:
         write_run(Path(out), timeline, schedule)
     if as_json:
-        common.print_json(result.to_dict())
+        common.print_json(result.to_dict() | (sharing(timeline).to_dict() if others else {}))
     else:
-        click.echo(str(result))
+        click.echo(f"{result}\n{sharing(timeline)}" if others else str(result))
 
 
 @click.command("schedule")
@@ -107,6 +116,18 @@ def run(*, engine: str = "compiled", **what: Any) -> tuple[Timeline, Schedule]:
     found, program = lower(**what)
     with common.progress("simulating"):
         return found.run(program, engine), found.schedule
+
+
+def run_together(workloads: tuple[str, ...], shared: Shared, engine: str, **what: Any) -> Timeline:
+    """Searches for each workload on its own, and simulates all on one machine."""
+    from accelsim.engine import simulate
+    from accelsim.timeline.provenance import with_provenance
+
+    found = [lower(workload=workload, **what) for workload in workloads]
+    with common.progress("simulating"):
+        timeline = simulate([program for _, program in found], engine, **shared.arguments())
+    facts = {name: value for name, value in found[0][0].facts.items() if name in ("scheduler", "seed", "objective")}
+    return with_provenance(timeline, **facts, hardware_template=found[0][0].accelerator.source)
 
 
 def lower(**what: Any) -> tuple[Found, Program]:

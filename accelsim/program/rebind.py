@@ -63,10 +63,11 @@ def rebind(program: Program, accelerator: Accelerator, recorded: Accelerator | N
     capacities, over = _capacities(program, accelerator)
     recomputed = ("ideal_cycles", "over_capacity_bytes")
     facts = {name: value for name, value in program.facts.items() if name not in recomputed}
+    machines = max(len(program.tenant_names), 1)
     facts |= {
-        "hardware": accelerator.name,
+        "hardware": f"{machines} x {accelerator.name}" if machines > 1 else accelerator.name,
         "hardware_digest": accelerator.digest,
-        "macs_per_cycle": accelerator.macs_per_cycle,
+        "macs_per_cycle": machines * accelerator.macs_per_cycle,
         "clock_hz": float(accelerator.clock_hz),
     }
     if (ideal := _ideal_cycles(program, accelerator)) is not None:
@@ -83,7 +84,7 @@ def rebind(program: Program, accelerator: Accelerator, recorded: Accelerator | N
         buffers=BufferTable(capacities),
         energy_pj=energy_pj,
         part_names=part_names,
-        static_pj_per_cycle=accelerator.static_pj_per_cycle,
+        static_pj_per_cycle=machines * accelerator.static_pj_per_cycle,
         facts=facts,
     )
     return with_memory(rebound, accelerator, _links(rebound)[0]) if _links(rebound) else rebound
@@ -237,7 +238,8 @@ def _capacities(program: Program, accelerator: Accelerator) -> tuple[IntColumn, 
     """The buffers' bytes, and how many more the global one is given; the rule is that of lowering."""
     capacities = program.buffers.capacity_bytes.copy()
     over = 0
-    for buffer, name in enumerate(program.buffer_names):
+    for buffer, called in enumerate(program.buffer_names):
+        name = called.rpartition("/")[2] if program.tenant_names else called
         if name in accelerator.buffers:
             capacities[buffer] = accelerator.buffers[name].capacity_bytes
     tiles = int((program.activities.kind == ActivityKind.TILE).sum())
