@@ -145,6 +145,13 @@ def layers(timeline: Timeline) -> list[dict[str, object]]:
     ]
 
 
+def _takes_turns(program: Program) -> bool:
+    """A link has several queues, or one that waits for requests."""
+    link = program.resources.kind == ResourceKind.LINK
+    queues = np.bincount(program.queues.resource, minlength=len(link))
+    return bool((link & (queues > 1)).any() or program.queues.outstanding.any())
+
+
 def known(program: Program, fact: str) -> int | float | None:
     """A number among the program's facts that is not negative; None where there is none."""
     value = program.facts.get(fact)
@@ -260,10 +267,8 @@ class Report:
         ]
 
     def _link_waits(self) -> list[Row]:
-        """Nothing where each link has one queue, which nobody can hold up."""
-        queues = self.timeline.program.queues
-        links = np.bincount(queues.resource, minlength=1)
-        if not (links > 1).any() and not queues.outstanding.any():
+        """Nothing where no one can be held up by another."""
+        if not _takes_turns(self.timeline.program):
             return []
         return [
             Row(name, f"{sum(waits.values()):,}", ", ".join(f"{holder} {cycles:,}" for holder, cycles in waits.items()))
