@@ -111,10 +111,12 @@ def choose_least(m: Machine, resource: int) -> int:
 @kernel
 def account(m: Machine, resource: int, queue: int, size: int) -> None:
     """The queue is served a grant of so many bytes: whose turn is next."""
-    m.counts[GRANTS] += 1
-    m.queues[queue, SERVED_IN] = m.counts[GRANTS]
     slot = m.queues[queue, RANK] - m.resources[resource, FIRST_QUEUE] + 1
     m.resources[resource, TURN] = slot if slot < m.resources[resource, QUEUES] else 0
+    if m.resources[resource, POLICY] == ROUND_ROBIN:
+        return
+    m.counts[GRANTS] += 1
+    m.queues[queue, SERVED_IN] = m.counts[GRANTS]
     tag = start_tag(m, resource, queue)
     m.resources[resource, REACHED] = tag
     m.queues[m.queues[queue, ACCOUNT], SERVED_TO] = tag + size * m.queues[queue, COST]

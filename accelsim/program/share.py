@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from accelsim.errors import InputError, UnknownName
 from accelsim.program.links import joined_queues, joined_resources
+from accelsim.program.memory_plan import PlacementTable, place
 from accelsim.program.tables import (
     ActivityTable,
     Arbitration,
@@ -68,7 +70,7 @@ def share(
         arbitration=Arbitration[arbitration.upper()] * count, grant_bytes=grant_bytes * count
     )
     joined = _Joined(programs)
-    return Program(
+    shared = Program(
         resources=joined_resources(*resources),
         queues=_queues(programs, own, common, arbitration, weights),
         activities=ActivityTable(**joined.activities()),
@@ -92,6 +94,7 @@ def share(
         static_pj_per_cycle=math.fsum(program.static_pj_per_cycle for program in programs),
         facts=_facts(programs, names),
     )
+    return _with_memory(shared, programs, common)
 
 
 def tenant_alone(program: Program, tenant: int) -> Program:
@@ -106,6 +109,7 @@ def tenant_alone(program: Program, tenant: int) -> Program:
     claims |= (program.claims.taken_by < 0) & for_good
     row_of_claim = np.cumsum(claims) - 1
     taken_by = program.claims.taken_by[claims]
+    plan = program.memory
     return Program(
         **{name: getattr(program, name) for name in ("resources", "queues", "buffers", "shapes")},
         activities=ActivityTable(*(column[mine] for column in program.activities)),
@@ -117,6 +121,7 @@ def tenant_alone(program: Program, tenant: int) -> Program:
             row_of_claim[program.releases.claim[releases]], row_of[program.releases.activity[releases]]
         ),
         energy_pj=program.energy_pj[mine],
+        memory=plan and replace(plan, placement=PlacementTable(*(column[mine] for column in plan.placement))),
         **{
             name: getattr(program, name)
             for name in (
@@ -169,6 +174,29 @@ def _queues(
         tables.append(table._replace(rank=tenant * count) if arbitration == "priority" else table)
         first += len(of_one)
     return joined_queues(*tables)
+
+
+def _with_memory(shared: Program, programs: Sequence[Program], common: Sequence[str]) -> Program:
+    """The memory with banks that all have behind one link, with the tensors of all in it.
+
+    Raises:
+        InputError: not all have the same, or each has its own.
+    """
+    plan = programs[0].memory
+    if not any(program.memory for program in programs):
+        return shared
+    names, alike = set(), []
+    for program in programs:
+        own = program.memory
+        names.add(program.resource_names[own.link] if own else "")
+        alike.append(own and plan and (own.fidelity, own.memory) == (plan.fidelity, plan.memory))
+    if plan is None or not all(alike) or len(names) > 1 or not names <= set(common):
+        raise InputError(
+            "a memory with banks serves one link, which all must share, of machines alike: share it, or set "
+            "dram.fidelity to link"
+        )
+    link = shared.resource_names.index(names.pop())
+    return replace(shared, memory=replace(plan, link=link, placement=place(shared, link, plan.memory)))
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:

@@ -182,6 +182,8 @@ Table = TypeVar("Table", bound=tuple[IntColumn, ...])
 
 def account_queues(queues: QueueTable) -> IntColumn:
     """For each queue, the first one of its tenant on its resource: what ``FAIR`` links give is counted there."""
+    if not len(queues.tenant) or queues.tenant.max() < 0:
+        return np.arange(len(queues.tenant))
     first: dict[tuple[int, int], int] = {}
     pairs = zip(queues.resource.tolist(), queues.tenant.tolist(), strict=True)
     return np.array(
@@ -271,7 +273,7 @@ def byte_costs(program: Program) -> list[int]:
     whole numbers; 1 on a ``FAIR`` one; 0 elsewhere.
     """
     queues, arbitration = program.queues, program.resources.arbitration
-    costs = [int(arbitration[resource] == Arbitration.FAIR) for resource in queues.resource.tolist()]
+    costs: list[int] = (arbitration[queues.resource] == Arbitration.FAIR).astype(np.int64).tolist()
     for link in np.flatnonzero(arbitration == Arbitration.WEIGHTED).tolist():
         rows = np.flatnonzero(queues.resource == link).tolist()
         whole = math.lcm(*(int(queues.weight[row]) for row in rows))

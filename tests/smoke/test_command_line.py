@@ -36,6 +36,8 @@ RUN_KEYS = [
     "transfers",
     "search_seconds",
     "simulate_seconds",
+    "link_wait_cycles",
+    "dram_model",
 ]
 """What ``run --json`` prints, in this order."""
 CAUSES = ["compute", "wait_load", "wait_store", "wait_buffer", "drain"]
@@ -70,13 +72,13 @@ def first(folder: Path) -> dict[str, Any]:
 
 
 def test_json_of_run_has_exactly_the_promised_keys(first: dict[str, Any]) -> None:
-    assert list(first) == [*RUN_KEYS, "layers"]
+    assert list(first) == [*RUN_KEYS, "layers", "ledger"]
     assert list(first["utilization"]) == ["mac", "with_vector"]
     assert list(first["cycles_by_cause"]) == CAUSES
     assert list(first["peak_buffer_bytes"]) == ["global"]
     assert {"mac", "vector", "buffer.global", "dram", "static"} <= set(first["energy_by_part_pj"])
     assert all(list(row) == ["name", "compute_cycles", "macs", "utilization"] for row in first["layers"])
-    whole = {key for key in first if key.endswith(("_cycles", "_bytes"))} - {"peak_buffer_bytes"}
+    whole = {key for key in first if key.endswith(("_cycles", "_bytes"))} - {"peak_buffer_bytes", "link_wait_cycles"}
     assert all(type(first[key]) is int for key in whole | {"macs", "vector_ops", "tiles", "transfers", "seed"})
 
 

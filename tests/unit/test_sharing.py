@@ -179,3 +179,26 @@ def test_command_line(tmp_path) -> None:
         ([*two, "--grant", "3"], "--grant: '3' has no unit"),
     ):
         assert message in in_this_process(*wrong, folder=tmp_path, status=2).stderr
+
+
+def test_a_memory_with_banks_has_the_tensors_of_all() -> None:
+    programs = []
+    for name in ("soma.gpt2_small_decode", "soma.randwire_small"):
+        machine = accelsim.load_accelerator("soma_edge", ["dram.fidelity=banks"])
+        workload = accelsim.load_workload(name)
+        programs.append(accelsim.lower(workload, machine, accelsim.Layerwise().search(workload, machine).schedule))
+    shared = share(programs, "dram")
+    assert shared.memory is not None and shared.resource_names[shared.memory.link] == "dram"
+    ends = []
+    for tenant, program in enumerate(programs):
+        mine = (shared.queues.tenant[shared.activities.queue] == tenant) & (shared.activities.bytes > 0)
+        address = shared.memory.placement.address[mine]
+        ends.append((int(address.min()), int((address + shared.activities.bytes[mine]).max())))
+        assert mine.sum() == (program.activities.bytes > 0).sum()
+    assert ends[0][1] <= ends[1][0]  # the second one's tensors lie behind the first one's
+    check_program(tenant_alone(shared, 1))
+    plain = accelsim.load_accelerator("soma_edge")
+    workload = accelsim.load_workload("soma.randwire_small")
+    other = accelsim.lower(workload, plain, accelsim.Layerwise().search(workload, plain).schedule)
+    with pytest.raises(InputError, match="a memory with banks serves one link, which all must share"):
+        share([programs[0], other], "dram")
