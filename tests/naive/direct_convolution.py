@@ -6,6 +6,7 @@ One cycle after another; every element of the work is a value that has been fetc
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +62,18 @@ def winograd(x: Array, w: Array, machine: Machine) -> tuple[Array, int, Any]:
     return out // 4, cycles, read
 
 
+def cut(positions: int, machine: Machine) -> list[range]:
+    """Stripes' positions: as long as may be, but the last one takes from the one before it what it lacks."""
+    edges = [*range(0, positions, machine.stripe), positions]
+    while (
+        len(edges) > 2
+        and edges[-1] - edges[-2] < machine.kernels
+        and edges[-1] - (edges[-2] - 1) <= edges[-2] - 1 - edges[-3]
+    ):
+        edges[-2] -= 1
+    return [range(begin, end) for begin, end in pairwise(edges)]
+
+
 def run(vectors: Array, kernels: Array, machine: Machine, width: int, results: int = 1) -> tuple[Array, int, Any]:
     """Vectors (group, position, tap, channel, point) by kernels (group, filter, tap, channel, point)."""
     G, positions, taps, C, points = vectors.shape
@@ -68,10 +81,10 @@ def run(vectors: Array, kernels: Array, machine: Machine, width: int, results: i
     out = np.zeros((G, K, positions, points), dtype=np.int64)
     read: Counter[str] = Counter()
     blocks = [
-        (g, range(k, min(k + machine.kernels, K)), range(n, min(n + machine.stripe, positions)))
+        (g, range(k, min(k + machine.kernels, K)), block)
         for g in range(G)
         for k in range(0, K, machine.kernels)
-        for n in range(0, positions, machine.stripe)
+        for block in cut(positions, machine)
     ]
     work = [
         (number, block, tap, range(c, min(c + width, C)))

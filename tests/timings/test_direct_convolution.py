@@ -54,12 +54,13 @@ def test_the_closed_form_is_what_the_clocked_engine_does() -> None:
 
 
 def test_a_layer_by_hand() -> None:
-    # 128 channels, 64 kernels of 3 x 3, 14 x 14 outputs: 196 positions are stripes of 64, 64, 64 and 4, each two groups
-    # of 64 channels and 9 taps; two groups of 32 kernels. The first weights take 32 cycles. A short stripe takes 32
-    # cycles as well, for the next weights; the last one of all takes its 4. Results leave at 16 a cycle, meanwhile, and
-    # the last block's, 4 x 32 of them, in 8 cycles at the end.
-    a_group = 3 * 18 * 64 + 18 * 32
-    assert large().cost(tile(1, 1, 128, 64, (14, 14), (3, 3))).cycles.tolist() == [32 + 2 * a_group - 28 + 8]
+    # 128 channels, 64 kernels of 3 x 3, 14 x 14 outputs: 196 positions are stripes of 64, 64, 36, 32, each two groups
+    # of 64 channels and 9 taps; two groups of 32 kernels. The first weights take 32 cycles, all others come meanwhile.
+    # Results leave at 16 a cycle, and the last block's, 32 x 32 of them, in 64 cycles at the end.
+    assert large().cost(tile(1, 1, 128, 64, (14, 14), (3, 3))).cycles.tolist() == [32 + 2 * 18 * 196 + 64]
+    # 7 x 7: one stripe of 49. 4 x 4: 16 positions, but weights take 32 cycles; the last stripe of all takes its 16.
+    assert large().cost(tile(1, 1, 128, 64, (7, 7), (3, 3))).cycles.tolist() == [32 + 2 * 18 * 49 + 98]
+    assert large().cost(tile(1, 1, 128, 64, (4, 4), (3, 3))).cycles.tolist() == [32 + 36 * 32 - 16 + 32]
 
 
 def test_results_may_be_the_limit() -> None:

@@ -120,6 +120,23 @@ def test_a_full_pipeline_takes_one_cycle_an_input_row() -> None:
     assert four - one == 3 * 1000
 
 
+@pytest.mark.parametrize("flow", FLOWS)
+def test_arrays_share_positions_filters_or_products(flow: str) -> None:
+    """Two arrays take as long as the one with the larger share, under the best of the ways to share out."""
+    random = np.random.default_rng(9)
+    one, two = array(flow, 8, 4), array(flow, 8, 4, arrays=2)
+    assert two.macs_per_cycle == 2 * one.macs_per_cycle
+    for _ in range(100):
+        M, N, K, groups = (int(size) for size in random.integers(1, [60, 40, 40, 5]))
+
+        def cycles(machine: SystolicArray, M: int, N: int, groups: int, K: int = K) -> int:
+            sizes = {"rows": M, "channels": K * groups, "filters": N * groups, "filters_per_group": N, "groups": groups}
+            return machine.cost(tiles(**sizes)).cycles.item()
+
+        ways = ((-(-M // 2), N, groups), (M, -(-N // 2), groups), (M, N, -(-groups // 2)))
+        assert cycles(two, M, N, groups) == min(cycles(one, *way) for way in ways)
+
+
 def test_switches_only_save_time() -> None:
     random = np.random.default_rng(5)
     columns = tiles(**{name: random.integers(1, 200, 200).tolist() for name in ("rows", "channels", "filters")})
@@ -244,6 +261,8 @@ def test_what_cannot_be_clocked_is_refused() -> None:
             clocked_product(machine, a, b)
     with pytest.raises(InputError, match="set it to causal"):
         clocked_product(array("output_stationary", 4, 4, counting="scalesim"), ones, ones)
+    with pytest.raises(InputError, match=r"set pe_array\.arrays to 1"):
+        clocked_product(array("output_stationary", 4, 4, arrays=2), ones, ones)
     with pytest.raises(InputError, match="sizes from 1"):
         active_elements(machine, 3, 0, 3)
     with pytest.raises(InputError, match=f"at most {MOST_CYCLES} are clocked"):

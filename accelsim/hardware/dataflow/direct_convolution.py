@@ -5,7 +5,8 @@ NVDLA calls the channels of one dot product *atomic C* (here ``columns``) and th
 K* (``rows``). In each cycle all kernels of a group multiply one vector of input channels, of one kernel position, for
 one output position. Loops, from the innermost:
 
-* a *stripe* runs up to ``stripe`` output positions with the same weights;
+* a *stripe* runs up to ``stripe`` output positions with the same weights, and no fewer than atomic K where there are as
+  many: the last but one is shortened for the last one's sake (NVDLA's int16 engine: 16 to 32);
 * a *block* runs the stripes of all kernel positions and channels of the same output positions, which are summed in the
   accumulator, so partial sums never leave it;
 * then come the other positions, the other groups of kernels, and the groups of the convolution.
@@ -89,6 +90,11 @@ def count_cycles(nest: Nest, engine: Engine, cycles: IntColumn) -> None:
         stripes = _up(nest.channels[i], nest.vector[i]) * nest.taps[i]
         blocks = _up(positions, engine.stripe)
         last_length = positions - (blocks - 1) * engine.stripe
+        short = 0  # what the last but one gives to the last
+        if blocks > 1:
+            short = max(min(engine.kernels, engine.stripe) - last_length, 0)
+            short = min(short, (engine.stripe - last_length) // 2)
+        last_length += short
         kernel_groups = _up(filters, engine.kernels)
         last_kernels = filters - (kernel_groups - 1) * engine.kernels
         groups = nest.groups[i] * kernel_groups
@@ -99,11 +105,15 @@ def count_cycles(nest: Nest, engine: Engine, cycles: IntColumn) -> None:
             following = last_kernels if (number + 2) % kernel_groups == 0 else engine.kernels
             if number + 1 == groups:
                 following = 0
-            if blocks > 1:
-                runs = (stripes - 1) * max(engine.stripe, kernels) + max(engine.stripe, kernels)
+            if blocks > 2:
+                runs = stripes * max(engine.stripe, kernels)
                 leave = _up(engine.stripe * results * kernels, engine.results_per_cycle)
-                time += max(runs, leaving) + (blocks - 2) * max(runs, leave)
+                time += max(runs, leaving) + (blocks - 3) * max(runs, leave)
                 leaving = leave
+            if blocks > 1:
+                length = engine.stripe - short
+                time += max(stripes * max(length, kernels), leaving)
+                leaving = _up(length * results * kernels, engine.results_per_cycle)
             runs = (stripes - 1) * max(last_length, kernels) + max(last_length, following)
             time += max(runs, leaving)
             leaving = _up(last_length * results * kernels, engine.results_per_cycle)

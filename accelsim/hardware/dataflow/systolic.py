@@ -31,7 +31,7 @@ from accelsim.hardware.dataflow.dataflow import (
     TileCosts,
     checked_tiles,
 )
-from accelsim.hardware.fields import FieldMistake, Flag
+from accelsim.hardware.fields import Count, FieldMistake, Flag
 
 PARTIAL_SUM_BYTES = 4
 """Size of a sum that later row folds still add to: 32 bits, as wide as accumulators of INT8 products are."""
@@ -41,6 +41,7 @@ class SystolicFields(PEArrayFields):
     """A template's ``pe_array`` section for a systolic array."""
 
     counting: Literal["causal", "scalesim"] = "causal"
+    arrays: Count = 1
     compact_edge_folds: Flag = False
     fold_overlap: Flag = False
 
@@ -90,6 +91,8 @@ class SystolicArray(Dataflow):
     """
     fold_overlap: bool = False
     """A fold starts while outputs of the one before it are on their way, as early as registers and ports allow."""
+    arrays: int = 1
+    """Arrays that share out a tile's positions, filters or products, whichever is done first; each reads for itself."""
 
     pe_array_fields = SystolicFields
     buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": OptionallyPortedBufferFields}
@@ -105,6 +108,11 @@ class SystolicArray(Dataflow):
         """
         assert isinstance(pe_array, SystolicFields)
         switches = {name: getattr(pe_array, name) for name in cls.switches}
+        if pe_array.arrays > 1 and pe_array.counting == "scalesim":
+            raise FieldMistake(
+                ("pe_array", "arrays"),
+                f"found {pe_array.arrays}; SCALE-Sim has one: set it to 1, or counting to causal",
+            )
         for name, on in switches.items():
             if on and pe_array.counting == "scalesim":
                 raise FieldMistake(
@@ -117,13 +125,14 @@ class SystolicArray(Dataflow):
             counting=pe_array.counting,
             mac_pj=float(pe_array.mac_energy),
             buffer=buffers["global"],
+            arrays=pe_array.arrays,
             **switches,
         )
 
     @property
     def macs_per_cycle(self) -> int:
-        """One for every element."""
-        return self.rows * self.columns
+        """One for every element of all arrays."""
+        return self.rows * self.columns * self.arrays
 
     @property
     def one_tile_per_operator(self) -> bool:
@@ -156,7 +165,7 @@ class SystolicArray(Dataflow):
         accesses = self._accesses(products)
         read_bytes = _read_bytes(accesses)
         written_bytes = accesses.output_writes + (PARTIAL_SUM_BYTES - 1) * accesses.partial_sum_reads
-        cycles = self.cycles(products)
+        cycles = self.shared_cycles(products)
         if rate := self.buffer.read_bytes_per_cycle:
             cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
         buffer_pj = self.buffer.read_pj_per_byte * read_bytes + self.buffer.write_pj_per_byte * written_bytes
@@ -195,6 +204,20 @@ class SystolicArray(Dataflow):
     def fold_counts(self, on: Placement) -> tuple[IntColumn, IntColumn]:
         """Row folds and column folds of one product."""
         return -(-on.rows // self.rows), -(-on.columns // self.columns)
+
+    def shared_cycles(self, products: Products) -> IntColumn:
+        """Cycles of the array with the largest share, under the better way to share out."""
+        if self.arrays == 1:
+            return self.cycles(products)
+        repeats, M, N, K = products
+        share: IntColumn = np.minimum(
+            np.minimum(
+                self.cycles(Products(repeats, -(-M // self.arrays), N, K)),
+                self.cycles(Products(repeats, M, -(-N // self.arrays), K)),
+            ),
+            self.cycles(Products(-(-repeats // self.arrays), M, N, K)),
+        )
+        return share
 
     def cycles(self, products: Products) -> IntColumn:
         """From the first operand of the first fold to the last output, over all products of a tile.

@@ -125,6 +125,8 @@ def _folds(array: SystolicArray, M: int, N: int, K: int, repeats: int) -> tuple[
     """The folds of products, what of a product lies where, and a count for every cycle, all zero."""
     if min(M, N, K, repeats) < 1 or M * N * K * repeats > 1 << 44:
         raise InputError(f"{repeats} products of ({M} x {K}) by ({K} x {N}); expected sizes from 1, at most 2^44 MACs")
+    if array.arrays > 1:
+        raise InputError(f"{array.arrays} arrays share the work; set pe_array.arrays to 1 to clock one")
     if array.counting != "causal":
         raise InputError(f"counting: {array.counting} describes no array that could be clocked; set it to causal")
     products = Products(*(np.array([size]) for size in (repeats, M, N, K)))
