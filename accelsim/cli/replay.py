@@ -43,21 +43,19 @@ def replay_command(
     from accelsim.analysis.report import report
     from accelsim.engine.replay import replay
     from accelsim.formats import load_trace
-    from accelsim.timeline.provenance import with_provenance
-    from accelsim.timeline.table import EventTable
 
     if out is not None:
         common.make_folder(Path(out))
     with common.progress(f"reading {trace}"):
-        recorded = load_trace(trace)
-        # A long trace is large, and its events are not needed: only what made them.
-        nothing = EventTable(*(column[:0].copy() for column in recorded.events))
-        recorded = dataclasses.replace(recorded, events=nothing)
+        recorded = load_trace(trace, events=False)
     accelerator = _machine(recorded, hardware, overrides)
     with common.progress("simulating"):
         began = time.perf_counter()
-        again = replay(recorded, accelerator, engine=engine)
-        again = with_provenance(again, simulate_seconds=time.perf_counter() - began)
+        last = [recorded]
+        del recorded  # a long trace is large: on another machine only what stays of it is kept
+        again = replay(last.pop(), accelerator, engine=engine)
+        measured = {"simulate_seconds": time.perf_counter() - began}
+        again = dataclasses.replace(again, provenance={**again.provenance, **measured})
     result = report(again, per_layer=per_layer)
     if out is not None:
         write_run(Path(out), again, None)

@@ -120,36 +120,25 @@ def machine(program: Program) -> Machine:
     account, costs = account_queues(program.queues), np.array(byte_costs(program), dtype=np.int64)
     arbitration = (account, costs, 0, program.queues.rank, 0, limit, first_return, 0, 0)
 
-    head = np.full(queues, -1, dtype=np.int64)
-    following = np.empty(count, dtype=np.int64)
-    chain(program.activities.queue, head, following)
-    first_successor, edges = grouped(program.dependencies.before, count)
-    before, after = program.dependencies.before[edges], program.dependencies.after[edges]
-    cause = np.where(following[before] == after, CAUSE_QUEUE, CAUSE_OF_KIND[program.activities.kind[before]])
-    pending = np.bincount(after, minlength=count)
-    pending[following[following >= 0]] += 1
-
+    # Programs can be long, so each column is put into its table and forgotten before the next one is made.
+    activities = np.empty((count + 1, 13), dtype=np.int64)
+    activities[:count, QUEUE] = program.activities.queue
+    activities[:count, CYCLES] = program.activities.cycles
+    activities[:count, BYTES] = program.activities.bytes
+    activities[:, ASKED_AT : RELEASE + 1] = -1
+    activities[:, SERVED : PHASE + 1] = 0
+    head, successors = _order(program, activities)
     claims = program.claims
-    first_claim, claim_of_taker = grouped(claims.taken_by, count)
-    first_release, release = grouped(program.releases.activity, count)
+    activities[:, FIRST_CLAIM], claim_of_taker = grouped(claims.taken_by, count)
+    activities[:, FIRST_RELEASE], release = grouped(program.releases.activity, count)
+    claim_of_releaser = program.releases.claim[release]
+    del release
     releasers = np.bincount(program.releases.claim, minlength=len(claims.bytes))
     in_use = np.zeros(len(program.buffers.capacity_bytes), dtype=np.int64)
     pool = np.arange(len(in_use))
     join_pools(claims.taken_by[claim_of_taker], claims.buffer[claim_of_taker], pool)
     at_once = claims.taken_by < 0
     np.add.at(in_use, claims.buffer[at_once], claims.bytes[at_once])
-
-    activities = np.empty((count + 1, 13), dtype=np.int64)
-    activities[:count, QUEUE] = program.activities.queue
-    activities[:count, NEXT] = following
-    activities[:count, CYCLES] = program.activities.cycles
-    activities[:count, BYTES] = program.activities.bytes
-    activities[:, FIRST_SUCCESSOR] = first_successor
-    activities[:, FIRST_CLAIM] = first_claim
-    activities[:, FIRST_RELEASE] = first_release
-    activities[:count, PENDING] = pending
-    activities[:, ASKED_AT : RELEASE + 1] = -1
-    activities[:, SERVED : PHASE + 1] = 0
     counts = np.zeros(COUNTS, dtype=np.int64)
     counts[UNFINISHED] = count
     counts[[MEMORY_LINK, OFFERED, HANDED]] = -1
@@ -166,9 +155,9 @@ def machine(program: Program) -> Machine:
             np.where(releasers == 0, -1, releasers),
             at_once.astype(np.int64),
         ),
-        columns(len(after), after, cause),
+        successors,
         claim_of_taker,
-        program.releases.claim[release],
+        claim_of_releaser,
         queue_of_resource,
         heap=np.empty((count + 1 + queues, 2), dtype=np.int64),
         open=np.empty(len(grant), dtype=np.int64),
@@ -176,6 +165,22 @@ def machine(program: Program) -> Machine:
         returns=np.full((int(limit.sum()), 2), -1, dtype=np.int64),
         counts=counts,
     )
+
+
+def _order(program: Program, activities: IntTable) -> tuple[IntColumn, IntTable]:
+    """Who follows whom, filled into the activities' table; the first of each queue, and the successors."""
+    count = program.size
+    head = np.full(len(program.queues.resource), -1, dtype=np.int64)
+    following = np.empty(count, dtype=np.int64)
+    chain(program.activities.queue, head, following)
+    activities[:count, NEXT] = following
+    activities[:, FIRST_SUCCESSOR], edges = grouped(program.dependencies.before, count)
+    before, after = program.dependencies.before[edges], program.dependencies.after[edges]
+    cause = np.where(following[before] == after, CAUSE_QUEUE, CAUSE_OF_KIND[program.activities.kind[before]])
+    pending = np.bincount(after, minlength=count)
+    pending[following[following >= 0]] += 1
+    activities[:count, PENDING] = pending
+    return head, columns(len(after), after, cause)
 
 
 def run(program: Program) -> tuple[EventTable, Served | None]:
@@ -198,12 +203,13 @@ def run(program: Program) -> tuple[EventTable, Served | None]:
             events = np.concatenate((events, np.empty_like(events)))
         elif behind is not None:
             behind.advance(m, events)
-    asked = m.activities[:-1, ASKED_AT]
+    asked = m.activities[:-1, ASKED_AT].copy()
     if status == STUCK:
         held = (m.claims[:, TAKEN] == 1) & (m.claims[:, LEFT] != 0)
         raise deadlock(program, Stuck(int(m.counts[NOW]), asked, m.activities[:-1, PHASE] == FINISHED, held))
     recorded = events[: m.counts[EVENTS]]
     if behind is None:
+        del m  # of a long program it is twice as large as the events
         return event_table(program, recorded, asked), None
     table = event_table(program, recorded, asked, behind.finish_cycles)
     return table, behind.served(m, events, int(table.finish_cycles.max(initial=0)))

@@ -35,7 +35,8 @@ def event_table(
     rows = np.arange(len(recorded))
     rows[tied] = tied[np.lexsort((activity, end, resource_of_activity[activity], start))]
 
-    start, end, activity, moved, cause, cause_activity = recorded[rows].T
+    start, end, activity, moved, cause, cause_activity = (recorded[rows, column] for column in range(len(RECORDED)))
+    del same, rows
     resource = resource_of_activity[activity]
     finish = end.copy()
     last_event = np.empty(program.size, dtype=np.int64)
@@ -45,4 +46,7 @@ def event_table(
         finish[last_event] = np.where(finish_cycles >= 0, finish_cycles, finish[last_event])
     queue = program.activities.queue[activity]
     asked = ask_cycles[activity]
-    return EventTable(start, end, finish, asked, resource, queue, activity, moved, cause, cause_activity)
+    table = EventTable(start, end, finish, asked, resource, queue, activity, moved, cause, cause_activity)
+    for column in table:
+        column.setflags(write=False)  # so that the timeline takes it as it is
+    return table

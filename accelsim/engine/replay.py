@@ -33,10 +33,10 @@ def replay(timeline: Timeline, accelerator: Accelerator | None = None, *, engine
     """
     if accelerator is None:
         return with_provenance(simulate(timeline.program, engine), **_kept(timeline))
-    known = TEMPLATE in timeline.provenance
-    program = rebind(timeline.program, accelerator, recorded_accelerator(timeline) if known else None)
-    again = simulate(program, engine)
-    return with_provenance(again, **(_kept(timeline) | {TEMPLATE: accelerator.source}))
+    recorded = recorded_accelerator(timeline) if TEMPLATE in timeline.provenance else None
+    program, kept = rebind(timeline.program, accelerator, recorded), _kept(timeline)
+    del timeline  # if nobody else holds it, what the new machine changes is freed before the run
+    return with_provenance(simulate(program, engine), **(kept | {TEMPLATE: accelerator.source}))
 
 
 def recorded_accelerator(timeline: Timeline, overrides: Sequence[str] = ()) -> Accelerator:

@@ -67,10 +67,11 @@ FORMATS: dict[str, str] = {name: text for name, (_, _, text) in TIMELINE_WRITERS
 """What timelines are exported to, with a sentence about each."""
 
 
-def load_trace(path: str | Path) -> Timeline:
+def load_trace(path: str | Path, events: bool = True) -> Timeline:
     """Reads what can be replayed: our own timelines, and by their suffix other tools' traces (``TRACE_READERS``).
 
-    The timeline of another tool's trace is that of its program, simulated.
+    The timeline of another tool's trace is that of its program, simulated. Without ``events`` that is left out, and
+    those of our own files are not read: for who runs the trace again.
 
     Raises:
         FormatError: it cannot be read, or is not what its suffix says.
@@ -78,9 +79,11 @@ def load_trace(path: str | Path) -> Timeline:
     for suffix, (module, function) in TRACE_READERS.items():
         if Path(path).name.endswith(suffix):
             from accelsim.engine import simulate
+            from accelsim.timeline.table import Timeline, no_events
 
-            return simulate(getattr(import_module(module), function)(path))
-    return load_timeline(path)
+            program = getattr(import_module(module), function)(path)
+            return simulate(program) if events else Timeline(no_events(), program, "compiled")
+    return load_timeline(path, events)
 
 
 def export_timeline(timeline: Timeline, path: str | Path, format_name: str) -> None:

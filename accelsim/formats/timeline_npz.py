@@ -38,7 +38,7 @@ from accelsim.program.tables import (
     ResourceTable,
 )
 from accelsim.timeline.provenance import lasting
-from accelsim.timeline.table import Cause, EventTable, Timeline
+from accelsim.timeline.table import Cause, EventTable, Timeline, no_events
 
 SCHEMA = 1
 HEADER = "header.json"
@@ -114,17 +114,22 @@ def write_timeline(timeline: Timeline) -> bytes:
     return file.getvalue()
 
 
-def load_timeline(path: str | Path) -> Timeline:
+def load_timeline(path: str | Path, events: bool = True) -> Timeline:
     """Reads a timeline file.
+
+    Args:
+        path: the file.
+        events: False leaves the events out, which are a third of a file; what is needed to run it again is then there.
 
     Raises:
         FormatError: it cannot be read, is no timeline, is damaged, of a newer schema, or contradicts itself.
     """
     path = Path(path)
     try:
-        timeline = _read(path)
+        timeline = _read(path, events)
         check_program(timeline.program)
-        check_events(timeline)
+        if events:
+            check_events(timeline)
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from None
     except ProgramError as error:
@@ -134,7 +139,7 @@ def load_timeline(path: str | Path) -> Timeline:
     return timeline
 
 
-def _read(path: Path) -> Timeline:
+def _read(path: Path, with_events: bool) -> Timeline:
     try:
         with zipfile.ZipFile(path) as archive:
             members = _members(archive, path.stat().st_size)
@@ -148,6 +153,7 @@ def _read(path: Path) -> Timeline:
                     }
                 )
                 for name, table in TABLES.items()
+                if with_events or table is not EventTable
             }
             energy_pj = _array(archive, members, "energy_pj", np.dtype(np.float64), 2)
             shapes = _array(archive, members, "shapes", dimensions=2)
@@ -165,7 +171,8 @@ def _read(path: Path) -> Timeline:
     ):
         if shape != wanted:
             raise FormatError(f"{name} has shape {shape}, must be {wanted}")
-    events = columns.pop("events")
+    _share_constants(columns)
+    events = columns.pop("events") if with_events else no_events()
     names: dict[str, Any] = {name: tuple(getattr(header, name)) for name in NAMES}
     program = Program(
         **columns,
@@ -178,6 +185,17 @@ def _read(path: Path) -> Timeline:
         memory=plan,
     )
     return Timeline(events, program, header.engine, header.provenance, use)
+
+
+def _share_constants(columns: dict[str, Any]) -> None:
+    """Columns that hold one number throughout, the same one, become one array: a trace may have many of them."""
+    known: dict[tuple[int, int], Array] = {}
+    for name, table in columns.items():
+        for column, values in table._asdict().items():
+            if len(values) and values[0] == values[-1] and (values == values[0]).all():
+                shared = known.setdefault((len(values), int(values[0])), values)
+                table = table._replace(**{column: shared})
+        columns[name] = table
 
 
 def _members(archive: zipfile.ZipFile, file_bytes: int) -> dict[str, zipfile.ZipInfo]:

@@ -253,8 +253,11 @@ class Program:
         for name in ("resources", "queues", "activities", "dependencies", "claims", "releases", "buffers"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
         object.__setattr__(self, "operator_macs", frozen_column(self.operator_macs))
-        energy = np.array(self.energy_pj, dtype=np.float64).reshape(len(self.activities.queue), len(self.part_names))
-        energy.setflags(write=False)
+        energy = np.asarray(self.energy_pj, dtype=np.float64, order="C")
+        if energy.flags.writeable:
+            energy = energy.copy()
+            energy.setflags(write=False)
+        energy = energy.reshape(len(self.activities.queue), len(self.part_names))
         object.__setattr__(self, "energy_pj", energy)
         shapes = np.array(self.shapes, dtype=np.int64).reshape(-1, len(SHAPE_COLUMNS))
         shapes.setflags(write=False)

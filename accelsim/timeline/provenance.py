@@ -53,10 +53,10 @@ def program_digest(program: Program) -> str:
         table = getattr(program, name)
         for column, values in zip(table._fields, table, strict=True):
             digest.update(f"{name}.{column} {len(values)}\n".encode())
-            digest.update(values.astype("<i8").tobytes())
-    for values in (program.energy_pj.astype("<f8"), program.shapes.astype("<i8"), program.operator_macs.astype("<i8")):
+            digest.update(np.ascontiguousarray(values, dtype="<i8").data)
+    for values, kind in ((program.energy_pj, "<f8"), (program.shapes, "<i8"), (program.operator_macs, "<i8")):
         digest.update(f"{values.shape}\n".encode())
-        digest.update(values.tobytes())
+        digest.update(np.ascontiguousarray(values, dtype=kind).data)
     names = [
         getattr(program, f"{what}_names") for what in ("resource", "queue", "buffer", "operator", "tensor", "part")
     ]
@@ -64,6 +64,6 @@ def program_digest(program: Program) -> str:
     if program.memory is not None:
         rest.append(program.memory.facts())
         for values in program.memory.placement:
-            digest.update(values.astype("<i8").tobytes())
+            digest.update(np.ascontiguousarray(values, dtype="<i8").data)
     digest.update(json.dumps(rest).encode())
     return digest.hexdigest()

@@ -11,6 +11,8 @@ from enum import IntEnum
 from html import escape
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from accelsim.errors import MissingExtra
 from accelsim.program.tables import IntColumn, Program, frozen
 from accelsim.timeline.memory_use import MemoryUse
@@ -59,6 +61,11 @@ class EventTable(NamedTuple):
     """:class:`Cause`."""
     cause_activity: IntColumn
     """The activity whose finish, hand-on or release it was; -1 with ``NONE``."""
+
+
+def no_events() -> EventTable:
+    """A table without rows."""
+    return EventTable(*(np.zeros(0, dtype=np.int64) for _ in EventTable._fields))
 
 
 @dataclass(frozen=True, eq=False)
