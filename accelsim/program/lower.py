@@ -29,6 +29,14 @@ from accelsim.program.tables import (
     ResourceKind,
     ResourceTable,
 )
+from accelsim.schedule.columns import (
+    LOAD_INPUT,
+    LOAD_WEIGHT,
+    STORE_OUTPUT,
+    LiveColumns,
+    columns_of,
+    without_collector,
+)
 from accelsim.schedule.living import LiveTensor, live_tensors, usage_bytes
 from accelsim.schedule.notation import Schedule, TensorKind
 from accelsim.schedule.rules import check_buffer, check_dram, check_layer_fusion
@@ -55,27 +63,33 @@ def lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> P
         BufferOverflow: more is alive at some position than the buffer holds (but see :func:`_capacity`).
         InputError: the tensors need more than the DRAM behind the link holds.
     """
+    with without_collector():
+        return _lower(workload, accelerator, schedule)
+
+
+def _lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> Program:
     check_layer_fusion(workload, schedule)
     tiling = tile(workload, schedule)
     tensors = live_tensors(tiling)
-    check_dram(tiling, tensors)
+    columns = columns_of(tiling, tensors)
+    check_dram(tiling, tensors, columns)
     capacity, over = _capacity(tiling, tensors, accelerator)
     costs = work_costs([step.block.work for step in tiling.steps], accelerator)
-    moved = [tensor for tensor in tensors if tensor.dram is not None]
     names = _Names.of(workload)
+    rows = _tensor_rows(tiling, tensors, columns, names)
     links = dram_links(accelerator.dram)
-    claims, releases = _claims(tiling, tensors, names)
+    claims, releases = _claims(tiling, columns, rows)
     program = Program(
         resources=joined_resources(_CORE, links.resources),
         queues=joined_queues(
             QueueTable(resource=np.array([0])), links.queues._replace(resource=1 + links.queues.resource)
         ),
-        activities=_activities(tiling, moved, costs, names, links.queue_of),
-        dependencies=_dependencies(tiling, moved),
+        activities=_activities(tiling, columns, rows, costs, names, links.queue_of),
+        dependencies=_dependencies(tiling, tensors, columns),
         claims=claims,
         releases=releases,
         buffers=BufferTable(capacity_bytes=np.array([capacity])),
-        energy_pj=np.concatenate([costs.energy_pj, _transfer_energy(accelerator, moved)]),
+        energy_pj=np.concatenate([costs.energy_pj, _transfer_energy(accelerator, columns)]),
         shapes=costs.shapes,
         resource_names=("core", *links.names),
         queue_names=("core", *links.queue_names),
@@ -167,34 +181,52 @@ class _Names(NamedTuple):
         return _Names(operators, tensors, dict(workload.index), {name: row for row, name in enumerate(tensors)})
 
 
+def _tensor_rows(tiling: Tiling, tensors: Sequence[LiveTensor], columns: LiveColumns, names: _Names) -> IntColumn:
+    """Row number of the tensor that each one is a part of: weights, what a tile loads, or its own result."""
+    order = tiling.schedule.order
+    rows = np.array([names.tensor[name] for name in order], dtype=np.int64)[columns.place]
+    weights = np.array([names.tensor[f"{name}.weights"] for name in order], dtype=np.int64)
+    is_weight = columns.kind == LOAD_WEIGHT
+    rows[is_weight] = weights[columns.place[is_weight]]
+    loads = np.flatnonzero(columns.kind == LOAD_INPUT)
+    drams = (tensors[row].dram for row in loads.tolist())
+    rows[loads] = [names.tensor[dram.producer] for dram in drams if dram is not None and dram.producer is not None]
+    return rows
+
+
 def _activities(
-    tiling: Tiling, moved: Sequence[LiveTensor], costs: WorkCosts, names: _Names, queue_of: Mapping[TensorKind, int]
+    tiling: Tiling,
+    columns: LiveColumns,
+    rows: IntColumn,
+    costs: WorkCosts,
+    names: _Names,
+    queue_of: Mapping[TensorKind, int],
 ) -> ActivityTable:
     """Tiles by position, then transfers in DRAM tensor order."""
-    tiles, transfers = len(tiling.steps), len(moved)
-    operator_of_place = [names.operator[name] for name in tiling.schedule.order]
-    drams = [tensor.dram for tensor in moved if tensor.dram is not None]
+    tiles, transfers = len(tiling.steps), columns.moved
+    operator_of_place = np.array([names.operator[name] for name in tiling.schedule.order], dtype=np.int64)
+    kind = columns.kind[:transfers]
+    queues = {
+        LOAD_WEIGHT: TensorKind.LOAD_WEIGHT,
+        LOAD_INPUT: TensorKind.LOAD_INPUT,
+        STORE_OUTPUT: TensorKind.STORE_OUTPUT,
+    }
+    queue = np.array([0, *(1 + queue_of[queues[number]] for number in sorted(queues))], dtype=np.int64)
 
-    def column(of_tiles: Sequence[int] | IntColumn | int, of_transfers: Sequence[int] | int) -> IntColumn:
+    def column(of_tiles: Sequence[int] | IntColumn | int, of_transfers: IntColumn | int) -> IntColumn:
         parts = ((of_tiles, tiles), (of_transfers, transfers))
         return np.concatenate([np.broadcast_to(np.asarray(part, dtype=np.int64), size) for part, size in parts])
 
     return ActivityTable(
-        queue=column(0, [1 + queue_of[dram.kind] for dram in drams]),
-        kind=column(
-            ActivityKind.TILE,
-            [ActivityKind.STORE if dram.kind is TensorKind.STORE_OUTPUT else ActivityKind.LOAD for dram in drams],
-        ),
+        queue=column(0, queue[kind]),
+        kind=column(ActivityKind.TILE, np.where(kind == STORE_OUTPUT, ActivityKind.STORE, ActivityKind.LOAD)),
         cycles=column(costs.cycles, 0),
-        bytes=column(0, [tensor.moved_bytes for tensor in moved]),
+        bytes=column(0, columns.moved_bytes[:transfers]),
         operator=column(
-            [operator_of_place[step.place] for step in tiling.steps],
-            [operator_of_place[tensor.place] for tensor in moved],
+            operator_of_place[[step.place for step in tiling.steps]], operator_of_place[columns.place[:transfers]]
         ),
-        tile=column(
-            [step.tile for step in tiling.steps], [-1 if tensor.tile is None else tensor.tile for tensor in moved]
-        ),
-        tensor=column(-1, [_tensor_row(tiling, tensor, names) for tensor in moved]),
+        tile=column([step.tile for step in tiling.steps], columns.tile[:transfers]),
+        tensor=column(-1, rows[:transfers]),
         position=column(np.arange(tiles), -1),
         macs=column(costs.macs, 0),
         vector_ops=column(costs.vector_ops, 0),
@@ -202,66 +234,41 @@ def _activities(
     )
 
 
-def _tensor_row(tiling: Tiling, tensor: LiveTensor, names: _Names) -> int:
-    name = tiling.schedule.order[tensor.place]
-    if tensor.dram is not None:
-        if tensor.dram.kind is TensorKind.LOAD_WEIGHT:
-            return names.tensor[f"{name}.weights"]
-        if tensor.dram.producer is not None:
-            return names.tensor[tensor.dram.producer]
-    return names.tensor[name]
+def _dependencies(tiling: Tiling, tensors: Sequence[LiveTensor], columns: LiveColumns) -> DependencyTable:
+    """Up to three edges a transfer: with its own tile, with that which its living duration speaks of, and, of a load,
+    with the last store of what it loads."""
+    tiles, count = len(tiling.steps), columns.moved
+    kind, start, end = columns.kind[:count], columns.start[:count], columns.dram_end[:count]
+    position, row = columns.position[:count], tiles + np.arange(count)
+    is_store = kind == STORE_OUTPUT
+    last_store = np.full(len(tiling.schedule.order) + 1, -1)
+    np.maximum.at(last_store, columns.place[:count][is_store], row[is_store])
+    producers = (tensor.dram.producer for tensor in tensors[:count] if tensor.dram is not None)
+    places = (-1 if producer is None else tiling.place.get(producer, -1) for producer in producers)
+    stored = last_store[np.fromiter(places, np.int64, count)]  # the last row stands for what nobody stores
+    before = np.stack([np.where(is_store, position, row), np.where(is_store, row, start - 1), stored], axis=1)
+    after = np.stack([np.where(is_store, row, position), np.where(is_store, end, row), row], axis=1)
+    there = np.stack([np.ones(count, dtype=bool), np.where(is_store, end < tiles, start >= 1), stored >= 0], axis=1)
+    return DependencyTable(before=before[there], after=after[there])
 
 
-def _dependencies(tiling: Tiling, moved: Sequence[LiveTensor]) -> DependencyTable:
-    tiles = len(tiling.steps)
-    edges: list[tuple[int, int]] = []
-    last_store: dict[str, int] = {}
-    for number, tensor in enumerate(moved):
-        row, dram = tiles + number, tensor.dram
-        assert dram is not None
-        position = tiling.position(tensor.place, tensor.tile or 0)
-        if dram.kind is TensorKind.STORE_OUTPUT:
-            edges.append((position, row))
-            if dram.end < tiles:
-                edges.append((row, dram.end))
-            last_store[dram.operator] = row
-            continue
-        edges.append((row, position))
-        if dram.start >= 1:
-            edges.append((dram.start - 1, row))
-        if dram.producer in last_store:  # in DRAM tensor order all stores of a producer stand before its loads
-            edges.append((last_store[dram.producer], row))
-    table = np.array(edges, dtype=np.int64).reshape(-1, 2)
-    return DependencyTable(before=table[:, 0], after=table[:, 1])
-
-
-def _claims(tiling: Tiling, tensors: Sequence[LiveTensor], names: _Names) -> tuple[ClaimTable, ReleaseTable]:
-    tiles = len(tiling.steps)
-    releases: list[tuple[int, int]] = []
-    moved = 0
-    for claim, tensor in enumerate(tensors):
-        releases.append((claim, tensor.end - 1))
-        if tensor.dram is not None:
-            if tensor.dram.kind is TensorKind.STORE_OUTPUT:
-                releases.append((claim, tiles + moved))
-            moved += 1
-    table = np.array(releases, dtype=np.int64).reshape(-1, 2)
+def _claims(tiling: Tiling, columns: LiveColumns, rows: IntColumn) -> tuple[ClaimTable, ReleaseTable]:
+    tiles, count = len(tiling.steps), len(columns.place)
+    claim = np.stack([np.arange(count)] * 2, axis=1)
+    activity = np.stack([columns.end - 1, tiles + np.arange(count)], axis=1)
+    there = np.stack([np.ones(count, dtype=bool), columns.kind == STORE_OUTPUT], axis=1)
     claims = ClaimTable(
-        buffer=np.zeros(len(tensors), dtype=np.int64),
-        bytes=np.array([tensor.bytes for tensor in tensors], dtype=np.int64),
-        taken_by=np.array([tensor.start for tensor in tensors], dtype=np.int64),
-        tensor=np.array([_tensor_row(tiling, tensor, names) for tensor in tensors], dtype=np.int64),
+        buffer=np.zeros(count, dtype=np.int64), bytes=columns.bytes, taken_by=columns.start, tensor=rows
     )
-    return claims, ReleaseTable(claim=table[:, 0], activity=table[:, 1])
+    return claims, ReleaseTable(claim=claim[there], activity=activity[there])
 
 
-def _transfer_energy(accelerator: Accelerator, moved: Sequence[LiveTensor]) -> FloatTable:
-    energy = np.zeros((len(moved), len(accelerator.part_names)))
-    dram = accelerator.part_names.index("dram")
-    for row, tensor in enumerate(moved):
-        stored = tensor.dram is not None and tensor.dram.kind is TensorKind.STORE_OUTPUT
-        per_byte = accelerator.dram.write_pj_per_byte if stored else accelerator.dram.read_pj_per_byte
-        energy[row, dram] = tensor.moved_bytes * per_byte
+def _transfer_energy(accelerator: Accelerator, columns: LiveColumns) -> FloatTable:
+    count = columns.moved
+    energy = np.zeros((count, len(accelerator.part_names)))
+    stored = columns.kind[:count] == STORE_OUTPUT
+    per_byte = np.where(stored, accelerator.dram.write_pj_per_byte, accelerator.dram.read_pj_per_byte)
+    energy[:, accelerator.part_names.index("dram")] = columns.moved_bytes[:count] * per_byte
     return energy
 
 

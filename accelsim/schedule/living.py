@@ -6,11 +6,14 @@ Follows HPCA 2025, sections IV and V. Positions count the tiles of the whole net
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from accelsim.errors import DramTensorError
 from accelsim.schedule.notation import DramTensor, TensorKind
-from accelsim.schedule.tiling import Tiling
+from accelsim.schedule.tiling import Step, Tiling
+
+_Key = tuple[TensorKind, str, int | None, str | None]
 
 
 class LiveTensor(NamedTuple):
@@ -40,9 +43,11 @@ def default_tensors(tiling: Tiling) -> list[LiveTensor]:
     tensors: list[LiveTensor] = []
     for place in range(len(tiling.schedule.order)):
         tensors.extend(_weights(tiling, place))
+    results = [_result(tiling, place) for place in range(len(tiling.schedule.order))]
+    loaded = [_loaded(tiling, place) for place in range(len(tiling.schedule.order))]
     for position, step in enumerate(tiling.steps):
-        tensors.extend(_inputs(tiling, position, step.place))
-        tensors.append(_output(tiling, position, step.place))
+        tensors.extend(_inputs(tiling, position, step, loaded[step.place]))
+        tensors.append(_output(tiling, position, step, results[step.place]))
     keyed = [(service_key(tensor.dram), tensor) for tensor in tensors if tensor.dram]
     moved = [tensor for _, tensor in sorted(keyed, key=lambda pair: pair[0])]
     return moved + [tensor for tensor in tensors if not tensor.dram]
@@ -64,18 +69,29 @@ def live_tensors(tiling: Tiling) -> list[LiveTensor]:
     if listed is None:
         return defaults
     implied = {tensor.dram.key: tensor for tensor in defaults if tensor.dram}
-    named = _with_producers(listed, [tensor.dram for tensor in defaults if tensor.dram])
-    if missing := set(implied) - {tensor.key for tensor in named}:
+    producers: dict[tuple[TensorKind, str, int | None], list[str | None]] = {}
+    moved = []
+    seen = set()
+    for dram in listed:
+        key = dram.key
+        if key not in implied:
+            if not producers:
+                for kind, name, number, producer in implied:
+                    producers.setdefault((kind, name, number), []).append(producer)
+            dram = _with_producer(dram, producers.get(key[:3], []))
+            key = dram.key
+        seen.add(key)
+        tensor = implied[key]
+        end = max(dram.end, tensor.least_end) if dram.kind is TensorKind.STORE_OUTPUT else dram.end
+        place, tile, size, _, _, _, moved_bytes, least_end = tensor
+        moved.append(LiveTensor(place, tile, size, dram.start, end, dram, moved_bytes, least_end))
+    if len(seen) < len(implied):
+        missing = set(implied) - seen
         raise DramTensorError(
             f"the schedule leaves out {len(missing)} of its {len(implied)} DRAM tensors: {_some(missing)}"
         )
-    if len(named) != len(implied):
-        raise DramTensorError(f"the schedule lists {len(named)} DRAM tensors, some of {len(implied)} of them twice")
-    moved = []
-    for dram in named:
-        tensor = implied[dram.key]
-        end = max(dram.end, tensor.least_end) if dram.kind is TensorKind.STORE_OUTPUT else dram.end
-        moved.append(tensor._replace(start=dram.start, end=end, dram=dram))
+    if len(moved) != len(implied):
+        raise DramTensorError(f"the schedule lists {len(moved)} DRAM tensors, some of {len(implied)} of them twice")
     return moved + [tensor for tensor in defaults if not tensor.dram]
 
 
@@ -108,73 +124,85 @@ def _weights(tiling: Tiling, place: int) -> list[LiveTensor]:
     return [LiveTensor(place, None, size, start, end, dram, size, end)]
 
 
-def _inputs(tiling: Tiling, position: int, place: int) -> list[LiveTensor]:
-    step = tiling.steps[position]
-    name = tiling.schedule.order[place]
-    own_group = tiling.layer_group_of[place]
-    found = []
-    for producer, size in step.block.reads:
-        maker = tiling.place.get(producer)
-        if maker is not None and tiling.layer_group_of[maker] == own_group:
-            continue
-        dram = DramTensor(TensorKind.LOAD_INPUT, name, step.tile, producer, position - 1, position + 1)
-        found.append(LiveTensor(place, step.tile, size, position - 1, position + 1, dram, size, position + 1))
-    return found
+def _loaded(tiling: Tiling, place: int) -> frozenset[str]:
+    """What the operator at ``place`` loads from DRAM: all that is not made in its own layer group."""
+    group = tiling.layer_group_of[place]
+    names = tiling.workload.operator(tiling.schedule.order[place]).producers()
+    makers = {name: tiling.place.get(name) for name in names}
+    return frozenset(name for name, maker in makers.items() if maker is None or tiling.layer_group_of[maker] != group)
 
 
-def _output(tiling: Tiling, position: int, place: int) -> LiveTensor:
-    workload, step = tiling.workload, tiling.steps[position]
-    name = tiling.schedule.order[place]
+def _inputs(tiling: Tiling, position: int, step: Step, loaded: frozenset[str]) -> list[LiveTensor]:
+    place, tile, block = step
+    name, start, end = tiling.schedule.order[place], position - 1, position + 1
+    kind = TensorKind.LOAD_INPUT
+    return [
+        LiveTensor(place, tile, size, start, end, DramTensor(kind, name, tile, producer, start, end), size, end)
+        for producer, size in block.reads
+        if producer in loaded
+    ]
+
+
+class _Result(NamedTuple):
+    """Who reads an operator's result."""
+
+    is_stored: bool
+    same_group: tuple[int, ...]
+    """Places of readers in its fused group, which read it tile by tile."""
+    least_end: int
+    """The position behind the last tile of its readers elsewhere in its layer group; 0 without any."""
+    layer_group: int
+
+
+def _result(tiling: Tiling, place: int) -> _Result:
+    workload, name = tiling.workload, tiling.schedule.order[place]
     group, layer_group = tiling.group_of[place], tiling.layer_group_of[place]
-    least_end = position + 1
-    stored = name in workload.outputs
+    is_stored, same_group, least_end = name in workload.outputs, [], 0
     for reader in workload.consumers[name]:
         other = tiling.place[reader]
         if tiling.layer_group_of[other] != layer_group:
-            stored = True
+            is_stored = True
         elif tiling.group_of[other] == group:
-            least_end = max(least_end, tiling.position(other, step.tile) + 1)
+            same_group.append(other)
         else:
             least_end = max(least_end, tiling.last(other) + 1)
-    size = step.block.output_bytes
-    if not stored:
-        return LiveTensor(place, step.tile, size, position, least_end, None, 0, least_end)
+    return _Result(is_stored, tuple(same_group), least_end, layer_group)
+
+
+def _output(tiling: Tiling, position: int, step: Step, result: _Result) -> LiveTensor:
+    place, tile, block = step
+    least_end = max(position + 1, result.least_end)
+    for other in result.same_group:
+        least_end = max(least_end, tiling.position(other, tile) + 1)
+    size = block.output_bytes
+    if not result.is_stored:
+        return LiveTensor(place, tile, size, position, least_end, None, 0, least_end)
+    following = position + 1
     is_last = (
-        position + 1 == len(tiling.steps) or tiling.layer_group_of[tiling.steps[position + 1].place] != layer_group
+        following == len(tiling.steps) or tiling.layer_group_of[tiling.steps[following].place] != result.layer_group
     )
     end = max(position + (1 if is_last else 2), least_end)
-    dram = DramTensor(TensorKind.STORE_OUTPUT, name, step.tile, None, position, end)
-    return LiveTensor(place, step.tile, size, position, end, dram, step.block.stored_bytes, least_end)
+    dram = DramTensor(TensorKind.STORE_OUTPUT, tiling.schedule.order[place], tile, None, position, end)
+    return LiveTensor(place, tile, size, position, end, dram, block.stored_bytes, least_end)
 
 
-def _with_producers(listed: Iterable[DramTensor], implied: list[DramTensor]) -> list[DramTensor]:
-    """``listed`` with the producers filled in where a tile loads from one only.
+def _with_producer(dram: DramTensor, choice: list[str | None]) -> DramTensor:
+    """``dram`` with its producer filled in where its tile loads from one only.
 
     Raises:
-        DramTensorError: a tensor is not one that the schedule implies, or its producer is left out and ambiguous.
+        DramTensorError: it is not one that the schedule implies, or its producer is left out and ambiguous.
     """
-    producers: dict[tuple[str, int | None], list[str]] = {}
-    for dram in implied:
-        if dram.producer is not None:
-            producers.setdefault((dram.operator, dram.tile), []).append(dram.producer)
-    keys = {dram.key for dram in implied}
-    named = []
-    for dram in listed:
-        if dram.kind is TensorKind.LOAD_INPUT and dram.producer is None:
-            choice = producers.get((dram.operator, dram.tile), [])
-            if len(choice) > 1:
-                raise DramTensorError(f"{dram} loads from one of {choice}: say which, as its 'producer'")
-            if choice:
-                dram = DramTensor(dram.kind, dram.operator, dram.tile, choice[0], dram.start, dram.end)
-        if dram.key not in keys:
-            raise DramTensorError(
-                f"{dram} is no DRAM tensor of this schedule: order, cuts and tiling numbers imply none such. Weights "
-                "have no tile; inputs and outputs move only across DRAM cuts and the workload's edge"
-            )
-        named.append(dram)
-    return named
+    if dram.kind is TensorKind.LOAD_INPUT and dram.producer is None:
+        if len(choice) > 1:
+            raise DramTensorError(f"{dram} loads from one of {choice}: say which, as its 'producer'")
+        if choice:
+            return replace(dram, producer=choice[0])
+    raise DramTensorError(
+        f"{dram} is no DRAM tensor of this schedule: order, cuts and tiling numbers imply none such. Weights "
+        "have no tile; inputs and outputs move only across DRAM cuts and the workload's edge"
+    )
 
 
-def _some(keys: Iterable[tuple[TensorKind, str, int | None, str | None]]) -> str:
+def _some(keys: Iterable[_Key]) -> str:
     shown = sorted(str(DramTensor(*key, 0, 0)) for key in keys)
     return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from itertools import pairwise
 
+import numpy as np
+
 from accelsim.errors import (
     BufferOverflow,
     CutError,
@@ -22,8 +24,17 @@ from accelsim.errors import (
     TilingNumberError,
     TransposeTilingError,
 )
+from accelsim.schedule.columns import (
+    LOAD_INPUT,
+    LOAD_WEIGHT,
+    ON_CHIP,
+    STORE_OUTPUT,
+    IntColumn,
+    LiveColumns,
+    columns_of,
+)
 from accelsim.schedule.living import LiveTensor, usage_bytes
-from accelsim.schedule.notation import Schedule, TensorKind
+from accelsim.schedule.notation import DramTensor, Schedule, TensorKind
 from accelsim.schedule.tiling import Tiling, inside_consumers, split_tiling_number
 from accelsim.workload.graph import TileRule, Workload
 from accelsim.workload.operator import Operator
@@ -43,15 +54,16 @@ def check_layer_fusion(workload: Workload, schedule: Schedule) -> None:
         check_transposes(workload, schedule)
 
 
-def check_dram(tiling: Tiling, tensors: Sequence[LiveTensor]) -> None:
-    """Living durations and DRAM tensor order of a tiled schedule.
+def check_dram(tiling: Tiling, tensors: Sequence[LiveTensor], columns: LiveColumns | None = None) -> None:
+    """Living durations and DRAM tensor order of a tiled schedule. ``columns`` are those of the tensors, if at hand.
 
     Raises:
         LivingDurationError, DramOrderError, DependencyOrderError: see each rule.
     """
-    check_living_durations(tiling, tensors)
-    check_dram_order(tensors)
-    check_dependency_order(tiling, tensors)
+    columns = columns_of(tiling, tensors) if columns is None else columns
+    check_living_durations(tiling, tensors, columns)
+    check_dram_order(tensors, columns)
+    check_dependency_order(tiling, tensors, columns)
 
 
 def check_order(workload: Workload, schedule: Schedule) -> None:
@@ -149,93 +161,106 @@ def _check_transpose(workload: Workload, group: list[Operator], transpose: Trans
             )
 
 
-def check_living_durations(tiling: Tiling, tensors: Sequence[LiveTensor]) -> None:
+def check_living_durations(tiling: Tiling, tensors: Sequence[LiveTensor], columns: LiveColumns) -> None:
     """RV3: loads start no later than their tile, stores end no earlier than the position after it; all within the run.
 
     Raises:
         LivingDurationError: otherwise.
     """
-    last = len(tiling.steps)
-    for tensor in tensors:
-        dram = tensor.dram
-        if dram is None:
-            continue
-        first = tiling.position(tensor.place, tensor.tile or 0)
+    final = len(tiling.steps)
+    first, end, start = columns.position, columns.dram_end, columns.start
+    store_is_legal = (start == first) & (first + 1 <= end) & (end <= final)
+    wanted = np.where(columns.kind == LOAD_WEIGHT, columns.last, first) + 1
+    load_is_legal = (end == wanted) & (start >= -1) & (start <= first)
+    legal = np.where(columns.kind == STORE_OUTPUT, store_is_legal, load_is_legal) | (columns.kind == ON_CHIP)
+    for row in np.flatnonzero(~legal)[:1]:
+        dram, at = tensors[row].dram, first[row]
+        assert dram is not None
         if dram.kind is TensorKind.STORE_OUTPUT:
-            fixed, legal = dram.start == first, first + 1 <= dram.end <= last
-            expected = f"start {first}, end from {first + 1} to {last}"
+            expected = f"start {at}, end from {at + 1} to {final}"
         else:
-            end = (tiling.last(tensor.place) if tensor.tile is None else first) + 1
-            fixed, legal = dram.end == end, -1 <= dram.start <= first
-            expected = f"start from -1 to {first}, end {end}"
-        if not (fixed and legal):
-            raise LivingDurationError(f"{dram} lives from {dram.start} to {dram.end}; expected {expected}")
+            expected = f"start from -1 to {at}, end {wanted[row]}"
+        raise LivingDurationError(f"{dram} lives from {dram.start} to {dram.end}; expected {expected}")
 
 
-def check_dram_order(tensors: Sequence[LiveTensor]) -> None:
+def check_dram_order(tensors: Sequence[LiveTensor], columns: LiveColumns) -> None:
     """RV1: of two DRAM tensors, the earlier one starts before the later one ends. Else the in-order channel blocks
     itself.
 
     Raises:
         DramOrderError: otherwise.
     """
-    latest: LiveTensor | None = None
-    for tensor in tensors:
-        if tensor.dram is None:
-            continue
-        if latest is not None and latest.dram is not None and latest.dram.start >= tensor.dram.end:
-            raise DramOrderError(
-                f"{latest.dram} waits for position {latest.dram.start}, but {tensor.dram}, later in the DRAM tensor "
-                f"order, must be done by position {tensor.dram.end}; swap them or start the first one earlier"
-            )
-        if latest is None or latest.dram is None or tensor.dram.start > latest.dram.start:
-            latest = tensor
+    moved = np.flatnonzero(columns.kind)
+    start, end = columns.start[moved], columns.dram_end[moved]
+    latest = np.maximum.accumulate(start)[:-1]
+    for row in np.flatnonzero(latest >= end[1:])[:1]:
+        before = tensors[moved[np.argmax(start[: row + 1])]].dram
+        late = tensors[moved[row + 1]].dram
+        assert before is not None
+        assert late is not None
+        raise DramOrderError(
+            f"{before} waits for position {before.start}, but {late}, later in the DRAM tensor "
+            f"order, must be done by position {late.end}; swap them or start the first one earlier"
+        )
 
 
-def check_dependency_order(tiling: Tiling, tensors: Sequence[LiveTensor]) -> None:
+def check_dependency_order(tiling: Tiling, tensors: Sequence[LiveTensor], columns: LiveColumns) -> None:
     """RV2: whatever a store needs stands before it in the DRAM tensor order; a load stands behind the store it reads.
 
     Raises:
         DependencyOrderError: otherwise.
     """
-    rank: dict[tuple[TensorKind, int, int | None, str | None], int] = {}
     moved = [(tensor, tensor.dram) for tensor in tensors if tensor.dram is not None]
-    for number, (tensor, dram) in enumerate(moved):
-        rank[dram.kind, tensor.place, tensor.tile, dram.producer] = number
-    stores: dict[int, list[int]] = {}
-    for number, (tensor, dram) in enumerate(moved):
-        if dram.kind is TensorKind.STORE_OUTPUT:
-            stores.setdefault(tensor.place, []).append(number)
-    _check_loads_after_stores(tiling, moved, stores)
-    before: list[int] = []  # for each position: the last rank among everything that its tile needs
-    for position, step in enumerate(tiling.steps):
-        latest = rank.get((TensorKind.LOAD_WEIGHT, step.place, None, None), -1)
+    rows = np.flatnonzero(columns.kind)
+    kind, place, position = columns.kind[rows], columns.place[rows], columns.position[rows]
+    _check_loads_after_stores(tiling, moved, kind, place)
+    rank = np.arange(len(rows))
+    places = np.array([step.place for step in tiling.steps], dtype=np.int64)
+    weights = np.full(len(tiling.schedule.order), -1)
+    weights[place[kind == LOAD_WEIGHT]] = rank[kind == LOAD_WEIGHT]
+    own = np.full(len(places), -1)
+    own[position[kind == STORE_OUTPUT]] = rank[kind == STORE_OUTPUT]
+    # For each position: the last rank among everything that its tile needs.
+    latest = weights[places]
+    np.maximum.at(latest, position[kind == LOAD_INPUT], rank[kind == LOAD_INPUT])
+    size_of = [end - begin for begin, end in tiling.schedule.layer_groups]
+    shared = [size_of[group] > 1 for group in tiling.layer_group_of]
+    for at, step in enumerate(tiling.steps):
+        if not shared[step.place]:
+            continue
         for producer, _ in step.block.reads:
-            latest = max(latest, rank.get((TensorKind.LOAD_INPUT, step.place, step.tile, producer), -1))
             maker = tiling.place.get(producer)
             if maker is None or tiling.layer_group_of[maker] != tiling.layer_group_of[step.place]:
                 continue
             same = tiling.group_of[maker] == tiling.group_of[step.place]
-            latest = max(latest, before[tiling.position(maker, step.tile) if same else tiling.last(maker)])
-        own = rank.get((TensorKind.STORE_OUTPUT, step.place, step.tile, None))
-        if own is not None and own < latest:
-            raise DependencyOrderError(
-                f"{moved[own][1]} stands before {moved[latest][1]} in the DRAM tensor order, but tile "
-                f"{position} that it stores needs that first"
-            )
-        before.append(latest if own is None else own)
+            behind = tiling.position(maker, step.tile) if same else tiling.last(maker)
+            latest[at] = max(latest[at], latest[behind] if own[behind] < 0 else own[behind])
+    for at in np.flatnonzero((own >= 0) & (own < latest))[:1]:
+        raise DependencyOrderError(
+            f"{moved[own[at]][1]} stands before {moved[latest[at]][1]} in the DRAM tensor order, but tile "
+            f"{at} that it stores needs that first"
+        )
 
 
 def _check_loads_after_stores(
-    tiling: Tiling, moved: Sequence[tuple[LiveTensor, object]], stores: dict[int, list[int]]
+    tiling: Tiling, moved: Sequence[tuple[LiveTensor, DramTensor]], kind: IntColumn, place: IntColumn
 ) -> None:
-    for number, (tensor, _) in enumerate(moved):
-        dram = tensor.dram
-        if dram is None or dram.producer not in tiling.place:
-            continue
-        for store_number in stores[tiling.place[dram.producer]]:
-            store = moved[store_number][0].dram
-            if store is not None and (store_number > number or dram.start < store.start):
+    """Each load of an operator's result stands behind all its stores, and starts no earlier than any of them."""
+    count = len(tiling.schedule.order)
+    last_store, last_start = np.full(count, -1), np.full(count, -(1 << 62))
+    stores = np.flatnonzero(kind == STORE_OUTPUT)
+    start = np.array([dram.start for _, dram in moved], dtype=np.int64)
+    np.maximum.at(last_store, place[stores], stores)
+    np.maximum.at(last_start, place[stores], start[stores])
+    found = (-1 if dram.producer is None else tiling.place.get(dram.producer, -1) for _, dram in moved)
+    makers = np.fromiter(found, np.int64, len(moved))
+    loads = np.flatnonzero(makers >= 0)
+    wrong = (last_store[makers[loads]] > loads) | (last_start[makers[loads]] > start[loads])
+    for number in loads[wrong][:1]:
+        dram = moved[number][1]
+        for at in stores[place[stores] == makers[number]]:
+            store = moved[at][1]
+            if at > number or dram.start < store.start:
                 raise DependencyOrderError(
                     f"{dram} (start {dram.start}) stands before {store} (start {store.start}), which writes what it "
                     "loads; a load comes later in the DRAM tensor order and starts no earlier"

@@ -16,15 +16,15 @@ from weakref import WeakKeyDictionary
 from accelsim.errors import TilingNumberError
 from accelsim.schedule.tiling import Block, inside_consumers, split_tiling_number
 from accelsim.workload.graph import Workload
-from accelsim.workload.operator import Operator
+from accelsim.workload.operator import Operator, Source
 from accelsim.workload.tensor import Box, Range, Tensor, bounding_box
 
 
 def tile_group(workload: Workload, group: Sequence[Operator], tiles: int) -> list[list[Block]]:
     """See :data:`accelsim.schedule.tiling.GroupTiler`.
 
-    What an operator alone was cut into is kept, and given again to operators that differ from it in names only, as the
-    parts of one that was too large do.
+    What an operator alone was cut into is kept, and given again to operators that differ from it in names only: the
+    parts of one that was too large, and the same operator of another layer.
     """
     if len(group) > 1:
         return _tile_group(workload, group, tiles)
@@ -33,26 +33,46 @@ def tile_group(workload: Workload, group: Sequence[Operator], tiles: int) -> lis
     if name not in kept.number:
         kept.number[name] = kept.number_of_like.setdefault(_nameless(workload, group[0]), len(kept.number_of_like))
     key = (kept.number[name], tiles)
+    producers = group[0].producers()
     if key not in kept.blocks:
-        kept.blocks[key] = _tile_group(workload, group, tiles)
-    return kept.blocks[key]
+        kept.blocks[key] = (producers, _tile_group(workload, group, tiles))
+    read, blocks = kept.blocks[key]
+    if read == producers:
+        return blocks
+    renamed = dict(zip(read, producers, strict=True))
+    return [
+        [
+            Block(b.box, b.work, b.output_bytes, b.stored_bytes, tuple([(renamed[old], size) for old, size in b.reads]))
+            for b in blocks[0]
+        ]
+    ]
 
 
 class _Kept(NamedTuple):
-    """Operators of a workload numbered, those alike with one number; and the blocks by that and tiling number."""
+    """Operators of a workload numbered, those alike with one number; what was read, and the blocks, by that and tiling
+    number."""
 
     number: dict[str, int]
-    number_of_like: dict[tuple[Operator, bool], int]
-    blocks: dict[tuple[int, int], list[list[Block]]]
+    number_of_like: dict[_Like, int]
+    blocks: dict[tuple[int, int], tuple[tuple[str, ...], list[list[Block]]]]
 
+
+_Like = tuple[Operator, bool, tuple[int, ...]]
 
 _KEPT: WeakKeyDictionary[Workload, _Kept] = WeakKeyDictionary()
 
 
-def _nameless(workload: Workload, operator: Operator) -> tuple[Operator, bool]:
-    """All that decides the blocks of an operator alone."""
-    output = replace(operator.output, name="")
-    return replace(operator, name="", output=output, weights=()), _needed_outside(workload, operator, {operator.name})
+def _nameless(workload: Workload, operator: Operator) -> _Like:
+    """All that decides the blocks of an operator alone, but for names; producers are numbered as they come."""
+    producers = operator.producers()
+    number = {name: str(index) for index, name in enumerate(producers)}
+    operands = tuple(
+        replace(operand, sources=tuple(Source(number[source.producer], source.views) for source in operand.sources))
+        for operand in operator.operands
+    )
+    nameless = replace(operator, name="", operands=operands, output=replace(operator.output, name=""), weights=())
+    bits = tuple(_tensor(workload, name).bits for name in producers)
+    return nameless, _needed_outside(workload, operator, {operator.name}), bits
 
 
 def _tile_group(workload: Workload, group: Sequence[Operator], tiles: int) -> list[list[Block]]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 from typing import ClassVar
 
+import numpy as np
+
 from accelsim.errors import BufferOverflow, TilingNumberError
 from accelsim.hardware.accelerator import Accelerator
-from accelsim.schedule.living import LiveTensor, default_tensors, service_key, usage_bytes
+from accelsim.schedule.columns import IntColumn, without_collector
+from accelsim.schedule.living import LiveTensor, default_tensors, service_key
 from accelsim.schedule.notation import DramTensor, Schedule, TensorKind
 from accelsim.schedule.rules import check_buffer
 from accelsim.schedule.tiling import Block, Tiling, group_tiler, tile
@@ -47,21 +49,25 @@ class Layerwise(Scheduler):
         if accelerator.dataflow.one_tile_per_operator:
             return SearchResult(_schedule(workload, [1] * len(workload.operators)), self.name, None)
         capacity = accelerator.buffers["global"].capacity_bytes
+        with without_collector():
+            return self._search(workload, capacity)
+
+    def _search(self, workload: Workload, capacity: int) -> SearchResult:
         numbers = _smallest_numbers(workload, capacity)
         late: set[int] = set()
         tiler = cache(lambda name, number: group_tiler(workload.tile_rule)(workload, [workload.operator(name)], number))
         while True:
             schedule = _schedule(workload, numbers)
             tiling = tile(workload, schedule, lambda _, group, number: tiler(group[0].name, number))
-            tensors = [_delayed(tensor, late) for tensor in default_tensors(tiling)]
-            usage = usage_bytes(tensors, len(tiling.steps))
-            peak = max(usage)
-            if peak <= capacity:
+            usage = _Usage(tiling, late)
+            over = usage.bytes - capacity
+            if over.max() <= 0:
                 if late:
+                    tensors = [_delayed(tensor, late) for tensor in default_tensors(tiling)]
                     schedule = replace(schedule, dram_tensors=_service_order(tensors))
                 return SearchResult(schedule, self.name, None)
-            if not _relieve(tiling, tensors, [size - capacity for size in usage], numbers, late):
-                check_buffer(tiling, tensors, capacity)
+            if not _relieve(tiling, usage, over, numbers, late):
+                check_buffer(tiling, [_delayed(tensor, late) for tensor in default_tensors(tiling)], capacity)
 
 
 def _schedule(workload: Workload, numbers: list[int]) -> Schedule:
@@ -144,20 +150,67 @@ def _next_number(workload: Workload, operator: Operator, number: int) -> int | N
     return None
 
 
-def _relieve(
-    tiling: Tiling, tensors: list[LiveTensor], over_bytes: list[int], numbers: list[int], late: set[int]
-) -> bool:
+class _Usage:
+    """What is alive at each position of a layer-by-layer schedule under double buffering.
+
+    The inputs of a tile live from the position before it to its own, its output from its own to the next one of its
+    operator, weights from the position before the first tile (the first tile's own, if late) to the last tile.
+    """
+
+    def __init__(self, tiling: Tiling, late: set[int]) -> None:
+        steps = tiling.steps
+        self.late = late
+        self.place = [step.place for step in steps]
+        self.inputs = [sum(size for _, size in step.block.reads) for step in steps]
+        self.reads = [bool(step.block.reads) for step in steps]
+        self.outputs = [step.block.output_bytes for step in steps]
+        self.first = [tiling.first(place) for place in range(len(tiling.schedule.order))]
+        workload = tiling.workload
+        self.stored = [name in workload.outputs or bool(workload.consumers[name]) for name in tiling.schedule.order]
+        self.weights = [tiling.workload.operator(name).weight_bytes for name in tiling.schedule.order]
+        self.bytes = np.zeros(len(steps) + 1, dtype=np.int64)
+        """Bytes alive at each position, -1 first."""
+        inputs, outputs = np.array(self.inputs, dtype=np.int64), np.array(self.outputs, dtype=np.int64)
+        place = np.array(self.place)
+        self.bytes[:-1] += inputs
+        self.bytes[1:] += inputs + outputs
+        stays = np.flatnonzero((place[1:] == place[:-1]) & np.array(self.stored)[place[1:]])
+        self.bytes[stays + 2] += outputs[stays]
+        for number, size in enumerate(self.weights):
+            begin = self.first[number] + (number in late)
+            self.bytes[begin : tiling.last(number) + 2] += size
+
+    def tiles(self, position: int) -> dict[int, int]:
+        """Bytes of the tiles alive at a position by the place of their operator, in the order of their service."""
+        found: dict[int, int] = {}
+        if position >= 0:
+            found[self.place[position]] = self.inputs[position] + self.outputs[position]
+            if position > 0 and self.place[position - 1] == self.place[position] and self.stored[self.place[position]]:
+                found[self.place[position]] += self.outputs[position - 1]
+        if position + 1 < len(self.place) and self.reads[position + 1]:
+            place = self.place[position + 1]
+            found[place] = found.get(place, 0) + self.inputs[position + 1]
+        return found
+
+    def ahead(self, position: int) -> set[int]:
+        """The operator whose weights are alive at a position though its first tile comes later."""
+        if position + 1 == len(self.place):
+            return set()
+        place = self.place[position + 1]
+        is_ahead = self.first[place] == position + 1 and bool(self.weights[place]) and place not in self.late
+        return {place} if is_ahead else set()
+
+
+def _relieve(tiling: Tiling, usage: _Usage, over_bytes: IntColumn, numbers: list[int], late: set[int]) -> bool:
     """Relieves positions that overflow by ``over_bytes`` (position -1 first), once for each place; False if it
     cannot."""
-    full = [row - 1 for row, over in enumerate(over_bytes) if over > 0]
-    alive: dict[int, list[LiveTensor]] = {position: [] for position in full}
-    for tensor in tensors:
-        for position in full[bisect_left(full, tensor.start) : bisect_left(full, tensor.end)]:
-            alive[position].append(tensor)
     changed: set[int] = set()
-    for position in full:
-        if changed.isdisjoint(tensor.place for tensor in alive[position]):
-            relieved = _relieve_position(tiling, alive[position], position, over_bytes[position + 1], numbers, late)
+    for row in np.flatnonzero(over_bytes > 0).tolist():
+        position = row - 1
+        tiles, ahead = usage.tiles(position), usage.ahead(position)
+        here = {usage.place[position]} if position >= 0 and usage.weights[usage.place[position]] else set()
+        if changed.isdisjoint(tiles) and changed.isdisjoint(ahead | here):
+            relieved = _relieve_position(tiling, tiles, ahead, int(over_bytes[row]), numbers, late)
             if not relieved:
                 return False
             changed |= relieved
@@ -165,16 +218,11 @@ def _relieve(
 
 
 def _relieve_position(
-    tiling: Tiling, alive: list[LiveTensor], position: int, over_bytes: int, numbers: list[int], late: set[int]
+    tiling: Tiling, tiles: dict[int, int], ahead: set[int], over_bytes: int, numbers: list[int], late: set[int]
 ) -> set[int]:
     """Cuts an operator finer, or delays weights; the places that it changed."""
-    tiles: Counter[int] = Counter()
-    for tensor in alive:
-        if tensor.tile is not None:
-            tiles[tensor.place] += tensor.bytes
-    ahead = {tensor.place for tensor in alive if tensor.tile is None and tiling.first(tensor.place) > position}
     if not ahead or sum(tiles.values()) >= 2 * over_bytes:
-        for place, _ in tiles.most_common():
+        for place, _ in Counter(tiles).most_common():
             finer = _next_number(tiling.workload, tiling.workload.operators[place], numbers[place])
             if finer is not None:
                 numbers[place] = finer
