@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accelsim.analysis.communication import communication, communication_rows
 from accelsim.analysis.energy import energy_by_part_pj, energy_pj
 from accelsim.analysis.ledger import LABELS, ledger
 from accelsim.analysis.ledger_tiles import TILE_LABELS, UNKNOWN
@@ -84,6 +85,8 @@ def summary(timeline: Timeline, per_layer: bool = False) -> dict[str, object]:
         "link_wait_cycles": link_waits(timeline),
         "dram_model": dram_model(timeline),
     }
+    if (sent := communication(timeline)) is not None:
+        found["communication"] = sent.to_dict()
     if per_layer:
         found |= {"layers": layers(timeline), "ledger": ledger(timeline).to_dict(per_layer)}
     return found
@@ -191,6 +194,7 @@ class Report:
             operators = operators[:5]
         return [
             Section("Key figures", self._key_figures()),
+            *([Section("Communication", rows)] if (rows := communication_rows(self.timeline)) else []),
             Section("Cycles by cause", self._cycles_by_cause()),
             Section("What the compute cycles did", self._compute_cycles()),
             Section("Waiting for a link, by who had it", self._link_waits()),

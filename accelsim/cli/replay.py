@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.command("replay")
 @click.argument("trace", type=click.Path())
 @click.option("--hardware", default=None, help="Template, by name or path. [default: the machine of the recording]")
+@click.option("--times", type=click.Path(), help="For PyTorch's execution trace: the profiler's trace of the same run.")
 @common.overrides
 @common.engine
 @click.option("--per-layer", is_flag=True, help="Add a line for each operator.")
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 def replay_command(
     trace: str,
     hardware: str | None,
+    times: str | None,
     overrides: tuple[str, ...],
     engine: str,
     per_layer: bool,
@@ -36,19 +38,24 @@ def replay_command(
 ) -> None:
     """Run a recorded trace again, on its machine or on another one.
 
-    TRACE is a timeline.npz, or a trace of PyTorch's profiler (.json, .json.gz). On its own machine the same events come
-    out. On another one (--hardware, or --set for single fields) dependencies and buffer claims are kept, transfers are
-    computed anew from their bytes, and tiles from their shapes.
+    TRACE is a timeline.npz; a trace of PyTorch's profiler, or an execution trace of PyTorch (.json, .json.gz); a Chakra
+    trace (.et, .json), or a folder with one a device; memory requests (.trace, .txt, .csv). On its own machine the same
+    events come out. On another one (--hardware, or --set for single fields) dependencies and buffer claims are kept,
+    transfers are computed anew from their bytes, and tiles from their shapes.
     """
     from accelsim.analysis.report import report
     from accelsim.engine.replay import replay
     from accelsim.formats import load_trace
+    from accelsim.library import load_accelerator
 
     if out is not None:
         common.make_folder(Path(out))
+    accelerator = load_accelerator(hardware, overrides) if hardware is not None else None
     with common.progress(f"reading {trace}"):
-        recorded = load_trace(trace, events=False)
-    accelerator = _machine(recorded, hardware, overrides)
+        recorded = load_trace(trace, accelerator, times=times, events=False)
+    for note in str(recorded.program.facts.get("notes", "")).splitlines():
+        click.echo(f"note: {note}", err=True)
+    accelerator = _machine(recorded, accelerator, overrides)
     with common.progress("simulating"):
         began = time.perf_counter()
         last = [recorded]
@@ -65,19 +72,16 @@ def replay_command(
         click.echo(str(result))
 
 
-def _machine(recorded: Timeline, hardware: str | None, overrides: tuple[str, ...]) -> Accelerator | None:
+def _machine(recorded: Timeline, given: Accelerator | None, overrides: tuple[str, ...]) -> Accelerator | None:
     """The machine to run on, None for that of the recording; says on stderr what stays as recorded on another one."""
     from accelsim.engine.replay import recorded_accelerator
-    from accelsim.library import load_accelerator
     from accelsim.program.rebind import unpriced_tiles
 
-    if hardware is None and not overrides:
+    if given is None and not overrides:
         return None
-    if hardware is None:
-        accelerator = recorded_accelerator(recorded, overrides)
-    else:
-        accelerator = load_accelerator(hardware, overrides)
-    if tiles := unpriced_tiles(recorded.program):
+    accelerator = recorded_accelerator(recorded, overrides) if given is None else given
+    tiles = unpriced_tiles(recorded.program)
+    if tiles and recorded.program.facts.get("hardware_digest") != accelerator.digest:
         click.echo(
             f"note: the trace tells neither shape nor operations of {tiles:,} tiles; they keep their recorded cycles",
             err=True,

@@ -39,9 +39,10 @@ def _listing(kind: str) -> dict[str, str]:
 
         return {name: _first_sentence(dataflow.__doc__) for name, dataflow in DATAFLOWS.items()}
     if kind == "formats":
-        from accelsim.formats import FORMATS
+        from accelsim.formats import FORMATS, READ_FORMATS
 
-        return dict(FORMATS)
+        export = {name: f"export: {text}" for name, text in FORMATS.items()}
+        return export | {name: f"replay: {text}" for name, text in READ_FORMATS.items()}
     from accelsim.search import BEST, SCHEDULERS
 
     found = {name: scheduler.text for name, scheduler in SCHEDULERS.items()}

@@ -11,16 +11,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelsim.errors import UnknownName
+from accelsim.errors import InputError, UnknownName
 from accelsim.files import write_whole
 from accelsim.formats.timeline_npz import load_timeline, save_timeline
 from accelsim.units import did_you_mean
 
 if TYPE_CHECKING:
+    from accelsim.hardware.accelerator import Accelerator
     from accelsim.timeline.table import Timeline
 
 __all__ = [
     "FORMATS",
+    "READ_FORMATS",
     "TRACE_READERS",
     "WORKLOAD_READERS",
     "export_timeline",
@@ -58,32 +60,65 @@ TIMELINE_WRITERS: dict[str, tuple[str, str, str]] = {
 }
 
 TRACE_READERS: dict[str, tuple[str, str]] = {
-    ".json": ("accelsim.formats.kineto", "read_kineto"),
-    ".json.gz": ("accelsim.formats.kineto", "read_kineto"),
+    ".et": ("accelsim.formats.chakra", "read_chakra"),
+    ".et.gz": ("accelsim.formats.chakra", "read_chakra"),
+    ".json": ("accelsim.formats.json_trace", "read_json_trace"),
+    ".json.gz": ("accelsim.formats.json_trace", "read_json_trace"),
+    ".csv": ("accelsim.formats.request_trace", "read_request_trace"),
+    ".trace": ("accelsim.formats.request_trace", "read_request_trace"),
+    ".txt": ("accelsim.formats.request_trace", "read_request_trace"),
 }
-"""Other tools' traces, besides our own ``timeline.npz``: suffix to module and function that reads a Program."""
+"""Other tools' traces, besides our own ``timeline.npz``: suffix to module and function that reads a Program, given the
+path, the accelerator that it is to run on or None, and a profiler's trace of the same run or None."""
+
+READ_FORMATS: dict[str, str] = {
+    "timeline": "timeline.npz of accelsim run and replay",
+    "chakra": "execution traces of MLCommons' Chakra (.et, .et.gz, .json, .json.gz; a folder: one file a device)",
+    "pytorch": "execution traces of PyTorch's observer (.json, .json.gz)",
+    "kineto": "traces of PyTorch's profiler (.json, .json.gz)",
+    "requests": "memory requests: LoadStore, DRAMsim3, or a table with a header (.trace, .txt, .csv)",
+    "scalesim": "DRAM traces of SCALE-Sim (.csv)",
+}
+"""What is replayed, with a sentence about each."""
 
 FORMATS: dict[str, str] = {name: text for name, (_, _, text) in TIMELINE_WRITERS.items()}
 """What timelines are exported to, with a sentence about each."""
 
 
-def load_trace(path: str | Path, events: bool = True) -> Timeline:
+def load_trace(
+    path: str | Path, accelerator: Accelerator | None = None, *, times: str | Path | None = None, events: bool = True
+) -> Timeline:
     """Reads what can be replayed: our own timelines, and by their suffix other tools' traces (``TRACE_READERS``).
 
     The timeline of another tool's trace is that of its program, simulated. Without ``events`` that is left out, and
     those of our own files are not read: for who runs the trace again.
 
+    Args:
+        path: the trace; a folder for Chakra traces of several devices.
+        accelerator: what another tool's trace runs on, where it does not tell all times itself.
+        times: for an execution trace of PyTorch, the profiler's trace of the same run, which tells its times.
+        events: whether they are wanted.
+
     Raises:
         FormatError: it cannot be read, or is not what its suffix says.
+        InputError: the accelerator lacks what the trace needs, or is itself needed.
     """
-    for suffix, (module, function) in TRACE_READERS.items():
-        if Path(path).name.endswith(suffix):
-            from accelsim.engine import simulate
-            from accelsim.timeline.table import Timeline, no_events
+    path = Path(path)
+    readers = (reader for suffix, reader in TRACE_READERS.items() if path.name.endswith(suffix))
+    reader = TRACE_READERS[".et"] if path.is_dir() else next(readers, None)
+    if reader is None:
+        if times is not None:
+            raise InputError(f"{path}: is a timeline, which tells its times itself; give none for it")
+        return load_timeline(path, events)
+    from accelsim.engine import simulate
+    from accelsim.timeline.provenance import with_provenance
+    from accelsim.timeline.table import Timeline, no_events
 
-            program = getattr(import_module(module), function)(path)
-            return simulate(program) if events else Timeline(no_events(), program, "compiled")
-    return load_timeline(path, events)
+    program = getattr(import_module(reader[0]), reader[1])(path, accelerator, times)
+    timeline = simulate(program) if events else Timeline(no_events(), program, "compiled")
+    if accelerator is None or program.facts.get("hardware_digest") != accelerator.digest:
+        return timeline
+    return with_provenance(timeline, hardware_template=accelerator.source)
 
 
 def export_timeline(timeline: Timeline, path: str | Path, format_name: str) -> None:

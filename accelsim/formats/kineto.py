@@ -11,9 +11,6 @@ or buffers. Annotations and Python frames, which surround the work and do none, 
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
 from bisect import bisect_left, bisect_right
 from decimal import Decimal
 from itertools import accumulate, pairwise
@@ -39,8 +36,6 @@ from accelsim.program.tables import (
 )
 
 UNRECORDED = "(not recorded)"
-LARGEST_FILE_BYTES = 1 << 31
-"""Of the JSON, unpacked."""
 LEFT_OUT = frozenset({"user_annotation", "gpu_user_annotation", "python_function", "Trace", "overhead"})
 ROUNDING_NS = 1000
 """By so much an event may outlast the one around it: recorders round."""
@@ -51,7 +46,7 @@ _LATEST_US = 4 * 10**15
 _Track = tuple[str, str]
 
 
-class _Span(NamedTuple):
+class Span(NamedTuple):
     """A recorded event, in nanoseconds, with the number that it has in the file."""
 
     start: int
@@ -60,12 +55,14 @@ class _Span(NamedTuple):
     number: int
 
 
-class _Piece(NamedTuple):
+class Piece(NamedTuple):
     """A stretch in which a track does one thing."""
 
     start: int
     end: int
     name: str
+    number: int
+    """Of the event."""
 
 
 class _Arrow(NamedTuple):
@@ -78,48 +75,32 @@ class _Arrow(NamedTuple):
 class _Trace(NamedTuple):
     """What stands in the file, by track."""
 
-    spans: dict[_Track, list[_Span]]
+    spans: dict[_Track, list[Span]]
     labels: dict[tuple[str, ...], str]
     """Names of processes (one id) and of threads (two)."""
     tails: dict[tuple[str, str], _Arrow]
     heads: list[tuple[tuple[str, str], _Arrow]]
 
 
-def read_kineto(path: str | Path) -> Program:
-    """Reads a trace, ``.json`` or ``.json.gz``.
+def kineto_program(content: Any, path: Path) -> Program:
+    """The Program of a trace's JSON, ``content``; ``path`` is the file that it comes from.
 
     Arrows that begin where nothing runs, or that lead back in time (the clocks of CPU and GPU differ), are left out.
 
     Raises:
-        FormatError: it cannot be read, is no such trace, or contradicts itself; with the number of the event.
+        FormatError: it contradicts itself; with the number of the event.
     """
-    path = Path(path)
-    events = _events(path)
+    events = content.get("traceEvents") if isinstance(content, dict) else content
     try:
+        if not isinstance(events, list):
+            raise FormatError(f"traceEvents is {str(events)[:40]!r}, must be a list")
         trace = _sorted_out(events)
-        pieces = {track: flat for track, found in trace.spans.items() if (flat := _flattened(found))}
+        pieces = {track: flat for track, found in trace.spans.items() if (flat := flattened(found))}
         if not pieces:
             raise FormatError("it has no whole events (ph 'X') of work that take time: nothing to replay")
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from None
     return _program(pieces, _waits(trace, pieces), trace.labels, path.name.split(".json")[0])
-
-
-def _events(path: Path) -> list[Any]:
-    try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            text = file.read(LARGEST_FILE_BYTES + 1)
-        if len(text) > LARGEST_FILE_BYTES:
-            raise FormatError(f"{path}: more than {LARGEST_FILE_BYTES:,} bytes of JSON; record fewer steps")
-        content = json.loads(text, parse_float=Decimal)
-    except (OSError, EOFError, zlib.error) as error:
-        raise FormatError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: is not JSON: {error}") from None
-    events = content.get("traceEvents") if isinstance(content, dict) else content
-    if not isinstance(events, list):
-        raise FormatError(f"{path}: is JSON, but no profiler trace: it has no list 'traceEvents'")
-    return events
 
 
 def _sorted_out(events: list[Any]) -> _Trace:
@@ -134,7 +115,7 @@ def _sorted_out(events: list[Any]) -> _Trace:
             )
         if phase == "X" and str(event.get("cat")) not in LEFT_OUT:
             start, length = _nanoseconds(event, "ts", number), _nanoseconds(event, "dur", number)
-            span = _Span(start, start + length, str(event.get("name", "(unnamed)")), number)
+            span = Span(start, start + length, str(event.get("name", "(unnamed)")), number)
             trace.spans.setdefault(track, []).append(span)
         elif phase == "M" and event.get("name") in ("process_name", "thread_name"):
             arguments = event.get("args")
@@ -149,6 +130,29 @@ def _sorted_out(events: list[Any]) -> _Trace:
     return trace
 
 
+def profiled_spans(content: Any, path: Path) -> list[tuple[str, int, Span, bool]]:
+    """The events that carry a "Record function id": the thread, that id, when, and whether it is work (no annotation).
+
+    Raises:
+        FormatError: it is no trace of PyTorch's profiler, or an event is not what it should be.
+    """
+    events = content.get("traceEvents") if isinstance(content, dict) else None
+    if not isinstance(events, list):
+        raise FormatError(f"{path}: no trace of PyTorch's profiler: it has no list 'traceEvents'")
+    found = []
+    for number, event in enumerate(events):
+        arguments = event.get("args") if isinstance(event, dict) and event.get("ph") == "X" else None
+        record = arguments.get("Record function id") if isinstance(arguments, dict) else None
+        if isinstance(record, int) and record > 0:
+            try:
+                start, length = _nanoseconds(event, "ts", number), _nanoseconds(event, "dur", number)
+            except FormatError as error:
+                raise FormatError(f"{path}: {error}") from None
+            span = Span(start, start + length, str(event.get("name")), number)
+            found.append((str(event.get("tid")), record, span, str(event.get("cat")) not in LEFT_OUT))
+    return found
+
+
 def _nanoseconds(event: dict[str, Any], field: str, number: int) -> int:
     """A field in microseconds, exactly: times of day have more digits than a float."""
     value = event.get(field)
@@ -159,16 +163,16 @@ def _nanoseconds(event: dict[str, Any], field: str, number: int) -> int:
     return int(Decimal(value).scaleb(3).to_integral_value())
 
 
-def _flattened(spans: list[_Span]) -> list[_Piece]:
+def flattened(spans: list[Span]) -> list[Piece]:
     """What the track does at each time: the innermost span. Spans without length vanish."""
-    pieces: list[_Piece] = []
-    open_spans: list[_Span] = []
+    pieces: list[Piece] = []
+    open_spans: list[Span] = []
     cursor = 0
 
     def go_on_to(cycle: int) -> None:
         nonlocal cursor
         if open_spans and cycle > cursor:
-            pieces.append(_Piece(cursor, cycle, open_spans[-1].name))
+            pieces.append(Piece(cursor, cycle, open_spans[-1].name, open_spans[-1].number))
         cursor = max(cursor, cycle)
 
     for span in sorted(spans, key=lambda span: (span.start, -span.end, span.number)):
@@ -192,7 +196,7 @@ def _flattened(spans: list[_Span]) -> list[_Piece]:
     return pieces
 
 
-def _waits(trace: _Trace, pieces: dict[_Track, list[_Piece]]) -> dict[tuple[_Track, int], list[_Arrow]]:
+def _waits(trace: _Trace, pieces: dict[_Track, list[Piece]]) -> dict[tuple[_Track, int], list[_Arrow]]:
     """For each track and start of a piece, which tracks it waits for to have come how far.
 
     A launch goes on while its kernel runs: then the kernel waits for the part of the launch before its own start.
@@ -209,7 +213,7 @@ def _waits(trace: _Trace, pieces: dict[_Track, list[_Piece]]) -> dict[tuple[_Tra
     return found
 
 
-def _piece_at(pieces: list[_Piece], cycle: int) -> _Piece | None:
+def _piece_at(pieces: list[Piece], cycle: int) -> Piece | None:
     row = bisect_right(pieces, cycle, key=lambda piece: piece.start) - 1
     return pieces[row] if row >= 0 and cycle < pieces[row].end else None
 
@@ -221,9 +225,7 @@ class _Row(NamedTuple):
     waits: list[_Arrow]
 
 
-def _rows(
-    pieces: dict[_Track, list[_Piece]], waits: dict[tuple[_Track, int], list[_Arrow]]
-) -> dict[_Track, list[_Row]]:
+def _rows(pieces: dict[_Track, list[Piece]], waits: dict[tuple[_Track, int], list[_Arrow]]) -> dict[_Track, list[_Row]]:
     """The activities of each track: its pieces, cut where somebody waits for a part of one, and what fills the gaps."""
     cuts: dict[_Track, set[int]] = {}
     for arrows in waits.values():
@@ -249,7 +251,7 @@ def _rows(
 
 
 def _program(
-    pieces: dict[_Track, list[_Piece]],
+    pieces: dict[_Track, list[Piece]],
     waits: dict[tuple[_Track, int], list[_Arrow]],
     labels: dict[tuple[str, ...], str],
     name: str,

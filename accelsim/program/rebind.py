@@ -31,6 +31,10 @@ from accelsim.program.tables import (
 from accelsim.schedule.notation import TensorKind
 
 BUFFER = "global"
+NETWORK = "link"
+"""Begins the names of links to other accelerators, as :mod:`accelsim.program.recorded_rows` calls them."""
+
+RATES = ("bytes_numerator", "bytes_denominator", "latency_cycles")
 
 Rows = npt.NDArray[np.bool_]
 
@@ -57,9 +61,10 @@ def rebind(program: Program, accelerator: Accelerator, recorded: Accelerator | N
         return program
     activities = program.activities
     priced = _priced_tiles(program, accelerator, recorded)
-    on_link = np.isin(program.queues.resource[activities.queue], _links(program))
+    on_link = np.isin(program.queues.resource[activities.queue], [*_links(program), *_rows_called(program, *SHARED)])
     cycles, energy_pj, part_names = _costs(program, accelerator, priced, on_link)
     link = _bound_links(program, accelerator)
+    link = link._replace(resources=_of_devices(link, accelerator))
     capacities, over = _capacities(program, accelerator)
     recomputed = ("ideal_cycles", "over_capacity_bytes")
     facts = {name: value for name, value in program.facts.items() if name not in recomputed}
@@ -119,7 +124,26 @@ def _links(program: Program) -> list[int]:
     """The rows of the links to DRAM: those that are called so, or the only one, whatever its name."""
     links = np.flatnonzero(program.resources.kind == ResourceKind.LINK).tolist()
     named = [link for link in links if program.resource_names[link] in (*SHARED, *SEPARATE)]
-    return named or (links if len(links) == 1 else [])
+    others = np.setdiff1d(links, [*_rows_called(program, NETWORK), *_rows_called(program, *SHARED)]).tolist()
+    return named or (others if len(others) == 1 else [])
+
+
+def _rows_called(program: Program | _Bound, first_word: str) -> list[int]:
+    """The resources of several devices, whose names end in a rank, or of one."""
+    return [row for row, name in enumerate(program.resource_names) if name.split(" ")[0] == first_word]
+
+
+def _of_devices(bound: _Bound, accelerator: Accelerator) -> ResourceTable:
+    """Bandwidth and latency of links between accelerators, and of each one's path to DRAM where there are several."""
+    columns = {name: getattr(bound.resources, name).copy() for name in RATES}
+    alone = [row for row, name in enumerate(bound.resource_names) if name in SHARED]
+    for first_word, link in ((NETWORK, accelerator.link), (*SHARED, accelerator.dram)):
+        rows = [row for row in _rows_called(bound, first_word) if row not in alone]
+        if link is not None and rows:
+            numbers = (link.bytes_per_cycle.numerator, link.bytes_per_cycle.denominator, link.latency_cycles)
+            for name, number in zip(RATES, numbers, strict=True):
+                columns[name][rows] = number
+    return bound.resources._replace(**columns)
 
 
 def _costs(
@@ -127,12 +151,15 @@ def _costs(
 ) -> tuple[IntColumn, FloatTable, tuple[str, ...]]:
     """Cycles and energies of all activities; energies of parts that the new machine lacks stay only if still paid."""
     activities = program.activities
-    stays = ~(priced.on_array | priced.on_vector_unit | on_link)
+    sends = (activities.kind == ActivityKind.SEND) & (accelerator.link is not None)
+    stays = ~(priced.on_array | priced.on_vector_unit | on_link | sends)
     kept = [
         name
         for column, name in enumerate(program.part_names)
         if name not in accelerator.part_names and program.energy_pj[stays, column].any()
     ]
+    if accelerator.link is not None and accelerator.link.pj_per_byte and sends.any() and NETWORK not in kept:
+        kept.append(NETWORK)
     parts = (*accelerator.part_names, *kept)
     cycles = activities.cycles.copy()
     energy_pj = np.zeros((program.size, len(parts)))
@@ -154,6 +181,8 @@ def _costs(
     ):
         moved = on_link & (activities.kind == kind)
         energy_pj[moved, parts.index("dram")] = activities.bytes[moved] * pj_per_byte
+    if accelerator.link is not None and NETWORK in parts:
+        energy_pj[sends, parts.index(NETWORK)] = activities.bytes[sends] * accelerator.link.pj_per_byte
     return cycles, energy_pj, parts
 
 
@@ -182,8 +211,7 @@ def _bound_links(program: Program, accelerator: Accelerator) -> _Bound:
     in_order = Arbitration.IN_ORDER
     was_in_order = (program.resources.arbitration[old] == in_order).all()
     if program.tenant_names:
-        kept = ("bytes_numerator", "bytes_denominator", "latency_cycles")
-        return now._replace(resources=_with_rows(program.resources, old, new.resources, kept))
+        return now._replace(resources=_with_rows(program.resources, old, new.resources, RATES))
     if len(old) == len(new.names) and was_in_order == (new.resources.arbitration == in_order).all():
         resources = _with_rows(program.resources, old, new.resources, ResourceTable._fields)
         names = [name for name in new.queue_names if program.queue_names.count(name) == 1]

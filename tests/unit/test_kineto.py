@@ -168,8 +168,8 @@ def test_any_trace_is_reproduced(tmp_path_factory: pytest.TempPathFactory, drawn
 @pytest.mark.parametrize(
     ("events", "message"),
     [
-        ({"traces": []}, "no list 'traceEvents'"),
-        ("a text", "no list 'traceEvents'"),
+        ({"traces": []}, "no trace that can be replayed"),
+        ("a text", "no trace that can be replayed"),
         ([], "nothing to replay"),
         ([whole("a", CPU, 0, 0)], "nothing to replay"),
         ([whole("a", CPU, 0, 1), 7], r"traceEvents\[1\] is '7', must be an object"),

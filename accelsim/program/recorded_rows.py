@@ -1,0 +1,210 @@
+"""The tables of a Program, filled row by row while a recorded graph is lowered."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelsim.errors import InputError
+from accelsim.hardware.accelerator import Accelerator
+from accelsim.program.recorded import NodeKind, RecordedGraph, RecordedNode
+from accelsim.program.tables import (
+    SHAPE_COLUMNS,
+    ActivityKind,
+    ActivityTable,
+    Arbitration,
+    BufferTable,
+    ClaimTable,
+    DependencyTable,
+    FloatTable,
+    IntColumn,
+    Program,
+    QueueTable,
+    ReleaseTable,
+    ResourceKind,
+    ResourceTable,
+)
+
+CORE, HOST, MEMORY, LINK, IN = "core", "host", "dram", "link", "link in"
+"""Resources; with several devices the rank stands behind the name. ``link in`` brings what one device receives."""
+MOST_ACTIVITIES = 20_000_000
+MOST_DEPENDENCIES = 100_000_000
+SEND_PART = "link"
+"""The part of the machine that messages book their energy on."""
+
+
+def unit(node: RecordedNode) -> str:
+    """The resource that runs a node as a tile: its track, the accelerator or its host; ``memory`` and ``network`` where
+    no machine says how long moving bytes takes."""
+    if node.kind in (NodeKind.LOAD, NodeKind.STORE):
+        return "memory"
+    if node.kind is not NodeKind.COMPUTE:
+        return "network"
+    return node.track or (HOST if node.on_host else CORE)
+
+
+class RecordedRows:
+    """Activities and their dependencies, and the resources that serve them."""
+
+    def __init__(self, graph: RecordedGraph, accelerator: Accelerator | None) -> None:
+        self.accelerator = accelerator
+        self.ranks = [device.rank for device in graph.devices]
+        self.resources: dict[tuple[str, int], int] = {}
+        self.activities: list[tuple[int, ...]] = []
+        """Resource, kind, cycles, bytes, operator, number within it, MACs."""
+        self.before: list[int] = []
+        self.after: list[int] = []
+        self.operators: dict[str, int] = {}
+        self.tiles: list[int] = []
+        """Activities of each operator so far."""
+
+    def resource(self, name: str, device: int) -> int:
+        """The row of a device's resource; a new one where it has none of that name."""
+        return self.resources.setdefault((name, device), len(self.resources))
+
+    def _clock_hz(self) -> int:
+        return self.accelerator.clock_hz if self.accelerator else 10**9
+
+    def tile_cycles(self, node: RecordedNode) -> int:
+        """What is recorded, in cycles rounded up; else what its operations, and its bytes of memory, take."""
+        if node.duration_ns:
+            return -(-node.duration_ns * self._clock_hz() // 10**9)
+        if self.accelerator is None or not (node.operations or node.bytes):
+            return 0
+        computing = -(-(node.operations or 0) // (2 * self.accelerator.macs_per_cycle))
+        return max(computing, self.transfer_cycles(MEMORY, node.bytes or 0) - self.accelerator.dram.latency_cycles)
+
+    def transfer_cycles(self, name: str, size_bytes: int) -> int:
+        """From the start of a transfer on an idle link to its finish."""
+        assert self.accelerator is not None
+        link = self.accelerator.dram if name == MEMORY else self.accelerator.link
+        assert link is not None
+        rate = link.bytes_per_cycle
+        return -(-size_bytes * rate.denominator // rate.numerator) + link.latency_cycles
+
+    def tile(self, name: str, device: int, node: RecordedNode, before: tuple[int, ...]) -> int:
+        """A node as a tile; returns its row."""
+        macs = -(-(node.operations or 0) // 2)
+        return self._add(name, device, ActivityKind.TILE, node, self.tile_cycles(node), 0, macs, before)
+
+    def transfer(
+        self, name: str, device: int, kind: ActivityKind, node: RecordedNode, size_bytes: int, before: tuple[int, ...]
+    ) -> int:
+        """A transfer that a node makes; returns its row."""
+        return self._add(name, device, kind, node, 0, size_bytes, 0, before)
+
+    def _add(
+        self,
+        name: str,
+        device: int,
+        kind: ActivityKind,
+        node: RecordedNode,
+        cycles: int,
+        size_bytes: int,
+        macs: int,
+        before: tuple[int, ...],
+    ) -> int:
+        row = len(self.activities)
+        if row >= MOST_ACTIVITIES or len(self.before) + len(before) > MOST_DEPENDENCIES:
+            raise InputError(
+                f"the trace comes to more than {MOST_ACTIVITIES:,} tiles and messages, or {MOST_DEPENDENCIES:,} "
+                "dependencies; take fewer devices, or a part of the trace"
+            )
+        operator = self.operators.setdefault(node.name, len(self.operators))
+        if operator == len(self.tiles):
+            self.tiles.append(0)
+        resource = self.resource(name, device)
+        self.activities.append((resource, kind, cycles, size_bytes, operator, self.tiles[operator], macs))
+        self.tiles[operator] += 1
+        self.before.extend(before)
+        self.after.extend([row] * len(before))
+        return row
+
+    def program(self, workload: str, notes: list[str]) -> Program:
+        """The Program of all that was added: a queue for each resource, served in the order of rows."""
+        count, none = len(self.activities), np.zeros(0, dtype=np.int64)
+        resource, kind, cycles, size, operator, tile, macs = np.array(self.activities, dtype=np.int64).reshape(-1, 7).T
+        minus, zero = np.full(count, -1), np.zeros(count, dtype=np.int64)
+        names = tuple(
+            f"{name} {self.ranks[device]}" if len(self.ranks) > 1 else name for name, device in self.resources
+        )
+        parts, energy_pj = self._energies(kind, size)
+        return Program(
+            resources=self._resource_table(),
+            queues=QueueTable(np.arange(len(names))),
+            activities=ActivityTable(
+                queue=resource,
+                kind=kind,
+                cycles=cycles,
+                bytes=size,
+                operator=operator,
+                tile=tile,
+                tensor=minus,
+                position=minus,
+                macs=macs,
+                vector_ops=zero,
+                shape=minus,
+            ),
+            dependencies=DependencyTable(np.array(self.before, dtype=np.int64), np.array(self.after, dtype=np.int64)),
+            claims=ClaimTable(none, none, none, none),
+            releases=ReleaseTable(none, none),
+            buffers=BufferTable(none),
+            energy_pj=energy_pj,
+            shapes=np.zeros((0, len(SHAPE_COLUMNS)), dtype=np.int64),
+            resource_names=names,
+            queue_names=names,
+            buffer_names=(),
+            operator_names=tuple(self.operators),
+            tensor_names=(),
+            part_names=parts,
+            static_pj_per_cycle=self.accelerator.static_pj_per_cycle * len(self.ranks) if self.accelerator else 0.0,
+            facts=self._facts(workload, notes),
+        )
+
+    def _resource_table(self) -> ResourceTable:
+        rows = []
+        for name, _ in self.resources:
+            link = None
+            if self.accelerator is not None:
+                link = {MEMORY: self.accelerator.dram, LINK: self.accelerator.link, IN: self.accelerator.link}.get(name)
+            if link is None:
+                rows.append((ResourceKind.CORE, 0, 1, 0, Arbitration.ROUND_ROBIN, 0))
+            else:
+                rate = link.bytes_per_cycle
+                rows.append(
+                    (ResourceKind.LINK, rate.numerator, rate.denominator, link.latency_cycles, Arbitration.IN_ORDER, 0)
+                )
+        return ResourceTable(*np.array(rows, dtype=np.int64).reshape(-1, 6).T)
+
+    def _energies(self, kind: IntColumn, size: IntColumn) -> tuple[tuple[str, ...], FloatTable]:
+        """What moving bytes costs; the energy of computing is not recorded."""
+        if self.accelerator is None:
+            return (), np.zeros((len(self.activities), 0))
+        network = self.accelerator.link
+        parts = (*self.accelerator.part_names, *((SEND_PART,) if network and network.pj_per_byte else ()))
+        energy_pj = np.zeros((len(self.activities), len(parts)))
+        rates = {
+            ActivityKind.LOAD: ("dram", self.accelerator.dram.read_pj_per_byte),
+            ActivityKind.STORE: ("dram", self.accelerator.dram.write_pj_per_byte),
+            ActivityKind.SEND: (SEND_PART, network.pj_per_byte if network else 0.0),
+        }
+        for moves, (part, pj_per_byte) in rates.items():
+            if part in parts:
+                mine = kind == moves
+                energy_pj[mine, parts.index(part)] = size[mine] * pj_per_byte
+        return parts, energy_pj
+
+    def _facts(self, workload: str, notes: list[str]) -> dict[str, int | float | str]:
+        facts: dict[str, int | float | str] = {"workload": workload, "clock_hz": float(self._clock_hz())}
+        if self.accelerator is None:
+            facts["hardware"] = "as recorded"
+        else:
+            facts |= {
+                "hardware": self.accelerator.name,
+                "hardware_digest": self.accelerator.digest,
+                "macs_per_cycle": self.accelerator.macs_per_cycle * len(self.ranks),
+            }
+        if len(self.ranks) > 1:
+            facts["devices"] = len(self.ranks)
+        if notes:
+            facts["notes"] = "\n".join(notes)
+        return facts
