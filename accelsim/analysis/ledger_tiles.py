@@ -35,6 +35,7 @@ MAC, VECTOR, RECOMPUTE, IDLE_LANES, FILL_DRAIN, WAIT_PORT, ARRAY_IDLE, UNKNOWN =
 )
 TILE_LABELS = (MAC, VECTOR, RECOMPUTE, IDLE_LANES, FILL_DRAIN, WAIT_PORT, ARRAY_IDLE, UNKNOWN)
 USEFUL = (MAC, VECTOR)
+MANY = 1 << 16
 UNLIMITED_PORT = "buffers.global.read_bandwidth=1e9 B/cycle"
 
 
@@ -113,9 +114,13 @@ def _without_port(program: Program, accelerator: Accelerator, lanes: int) -> tup
     """
     shapes = TileColumns(*np.ascontiguousarray(program.shapes.T))
     changed = accelerator
-    if accelerator.buffers["global"].read_bytes_per_cycle is not None:
+    buffer = accelerator.buffers["global"]
+    if buffer.read_bytes_per_cycle is not None:
+        overrides = [UNLIMITED_PORT]
+        if buffer.ports is not None:
+            overrides = [f"buffers.global.ports.{name}={MANY}" for name in ("read", "write")[: 2 - buffer.ports.single]]
         try:
-            changed = parse_template(accelerator.source, "<template>", [UNLIMITED_PORT])
+            changed = parse_template(accelerator.source, "<template>", overrides)
         except InputError:  # a machine that no template describes
             changed = accelerator
     try:

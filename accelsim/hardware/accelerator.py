@@ -64,7 +64,7 @@ class Accelerator:
         cycles, energy_pj = self.dataflow.cost(tiles)
         names = self.part_names
         by_part = np.zeros((len(cycles), len(names)))
-        by_part[:, [names.index(part) for part in self.dataflow.parts]] = energy_pj
+        by_part[:, [names.index(part) for part in self.dataflow.all_parts]] = energy_pj
         return TileCosts(cycles, by_part)
 
     def vector_cost(self, operations: npt.ArrayLike) -> TileCosts:

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field, PlainValidator
 
 from accelsim.hardware.fields import Bytes, EnergyPerByte, FieldMistake, Fields, Rate
+from accelsim.hardware.ports import PortFields, Ports
 from accelsim.units import did_you_mean, format_bytes
 
 
@@ -48,6 +49,12 @@ class OptionallyPortedBufferFields(BufferFields):
     read_bandwidth: Rate = Field(default=None)  # type: ignore[assignment]
 
 
+class BankedBufferFields(OptionallyPortedBufferFields):
+    """A buffer whose read port may have a bandwidth, or whose ports and banks may be described."""
+
+    ports: PortFields | None = None
+
+
 @dataclass(frozen=True)
 class Buffer:
     """A buffer with its energies worked out."""
@@ -58,6 +65,8 @@ class Buffer:
     """None where the read port never limits."""
     read_pj_per_byte: float
     write_pj_per_byte: float
+    ports: Ports | None = None
+    """None where they are not described."""
 
 
 def make_buffers(fields: Mapping[str, BufferFields]) -> dict[str, Buffer]:
@@ -86,10 +95,19 @@ def _make_buffer(name: str, all_fields: Mapping[str, BufferFields]) -> Buffer:
                 f"{exponent} times; lower it, or raise buffers.{name}.energy_growth.step ({format_bytes(rule.step)})",
             )
         growth = rule.factor**exponent
+    described: PortFields | None = getattr(fields, "ports", None)
+    ports = described.ports(name) if described is not None else None
+    rate = getattr(fields, "read_bandwidth", None)
+    if ports is not None and rate is not None:
+        raise FieldMistake(
+            ("buffers", name, "read_bandwidth"),
+            "stands beside ports, which have a bandwidth of their own: width x banks x read; leave one of them out",
+        )
     return Buffer(
         name=name,
         capacity_bytes=fields.capacity,
-        read_bytes_per_cycle=getattr(fields, "read_bandwidth", None),
+        read_bytes_per_cycle=rate if ports is None else ports.read_bytes_per_cycle,
         read_pj_per_byte=float(fields.read_energy) * growth,
         write_pj_per_byte=float(fields.write_energy) * growth,
+        ports=ports,
     )

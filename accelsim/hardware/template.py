@@ -86,7 +86,7 @@ def parse_template(text: str, file_name: str = "<template>", overrides: Sequence
 
 def _accelerator(template: Template, source: str) -> Accelerator:
     dataflow = DATAFLOWS[template.pe_array.dataflow]
-    buffers = make_buffers(dict(template.buffers))
+    buffers = make_buffers({name: fields for name, fields in template.buffers if fields is not None})
     dram = template.dram.link()
     numbers = _numbers(template, dram)
     return Accelerator(
@@ -104,7 +104,12 @@ def _accelerator(template: Template, source: str) -> Accelerator:
     )
 
 
-LATER_FIELDS = (("link",), *(("dram", name) for name in ("weights", "ranks", "directions", "outstanding")))
+LATER_FIELDS = (
+    ("link",),
+    *(("dram", name) for name in ("weights", "ranks", "directions", "outstanding")),
+    ("buffers", "accumulator"),
+    ("buffers", "global", "ports"),
+)
 """Fields that a template need not have: where they say nothing new, the digest does not know them."""
 
 
@@ -116,7 +121,7 @@ def _numbers(template: Template, dram: Link) -> dict[str, Any]:
         all_of, told_of = numbers, told
         for section in sections:
             all_of, told_of = all_of[section], told_of[section]
-        if name not in told_of:
+        if name in all_of and name not in told_of:
             del all_of[name]
     del numbers["dram"]["memory"]
     if dram.memory is not None:
@@ -148,6 +153,7 @@ def _model_for(values: dict[str, Any]) -> tuple[type[Template], _Mistakes]:
         return Template, [(("pe_array", "dataflow"), f"found {name!r}{near}; expected one of {', '.join(DATAFLOWS)}")]
     dataflow = DATAFLOWS[name]
     fields: dict[str, Any] = {key: (kind, ...) for key, kind in dataflow.buffer_fields.items()}
+    fields |= {key: (kind | None, None) for key, kind in dataflow.optional_buffer_fields.items()}
     buffers = create_model("Buffers", __base__=Fields, **fields)
     return create_model(
         "Template", __base__=Template, pe_array=(dataflow.pe_array_fields, ...), buffers=(buffers, ...)

@@ -74,8 +74,10 @@ class Dataflow(ABC):
     """The template's ``pe_array`` section for this dataflow."""
     buffer_fields: ClassVar[Mapping[str, type[BufferFields]]]
     """The buffers that a template with this dataflow describes, in order, by name."""
+    optional_buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {}
+    """The buffers that it may describe besides."""
     parts: ClassVar[tuple[str, ...]]
-    """Names of the energy columns that :meth:`cost` returns, each a part of the accelerator."""
+    """Names of the energy columns that :meth:`cost` returns, each a part of the accelerator; see :attr:`all_parts`."""
 
     @classmethod
     @abstractmethod
@@ -86,6 +88,11 @@ class Dataflow(ABC):
     @abstractmethod
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates in the arrays: the peak rate of one cycle."""
+
+    @property
+    def all_parts(self) -> tuple[str, ...]:
+        """:attr:`parts`, and those of optional buffers that are there."""
+        return self.parts
 
     @property
     def one_tile_per_operator(self) -> bool:
@@ -111,6 +118,13 @@ class Dataflow(ABC):
         """The share of the array's elements that a tile uses while operands stream through it, in the mean.
 
         None where a dataflow does not tell it apart from filling and draining. Raises as :meth:`cost` does.
+        """
+        return None
+
+    def port_cycles(self, tiles: TileColumns) -> IntColumn | None:
+        """Cycles for which each tile needs ports of buffer ``global`` that are described; None without such ports.
+
+        Raises as :meth:`cost` does.
         """
         return None
 

@@ -18,13 +18,16 @@ Two switches let folds meet:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
-from accelsim.hardware.dataflow.dataflow import IntColumn
-from accelsim.hardware.dataflow.systolic import Placement, SystolicArray, SystolicFields
-from accelsim.hardware.fields import Flag
+from accelsim.hardware.buffer import Buffer, BufferFields
+from accelsim.hardware.dataflow.dataflow import FloatTable, IntColumn, PEArrayFields
+from accelsim.hardware.dataflow.systolic import PARTIAL_SUM_BYTES, Placement, Products, SystolicArray, SystolicFields
+from accelsim.hardware.fields import FieldMistake, Flag
 
 
 class OperandStationaryFields(SystolicFields):
@@ -40,8 +43,53 @@ class OperandStationary(SystolicArray):
     stationary_preload: bool = False
     """The operand that stays is loaded while the fold before it runs."""
 
+    accumulator: Buffer | None = None
+    """Holds sums to which other row folds still add, as many as fit of one column fold's; the others are spilled to
+    buffer ``global`` and read back."""
+
     pe_array_fields = OperandStationaryFields
+    optional_buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"accumulator": BufferFields}
     switches = (*SystolicArray.switches, "stationary_preload")
+
+    @classmethod
+    def from_template(cls, pe_array: PEArrayFields, buffers: Mapping[str, Buffer]) -> Self:
+        """As :meth:`SystolicArray.from_template`, with an accumulator where one is described.
+
+        Raises :class:`FieldMistake` also for an accumulator with SCALE-Sim's counting.
+        """
+        accumulator = buffers.get("accumulator")
+        if accumulator and isinstance(pe_array, SystolicFields) and pe_array.counting == "scalesim":
+            raise FieldMistake(("buffers", "accumulator"), "SCALE-Sim has none: set pe_array.counting to causal")
+        return replace(super().from_template(pe_array, buffers), accumulator=accumulator)
+
+    @property
+    def all_parts(self) -> tuple[str, ...]:
+        """With the accumulator, where there is one."""
+        return (*self.parts, "buffer.accumulator") if self.accumulator else self.parts
+
+    def kept_items(self, products: Products) -> IntColumn:
+        """Items of the stream whose sums the accumulator holds, in the widest column fold."""
+        stream = self.place(products).stream
+        held = self.accumulator.capacity_bytes // (PARTIAL_SUM_BYTES * self.columns) if self.accumulator else 0
+        return np.asarray(np.minimum(stream, held), dtype=np.int64)
+
+    def spilled_items(self, products: Products) -> IntColumn:
+        """Items of the stream whose sums are written to buffer ``global`` and read back, in each row fold but one."""
+        spilled: IntColumn = self.place(products).stream - self.kept_items(products)
+        return spilled
+
+    def accumulator_accesses(self, products: Products) -> IntColumn:
+        """Sums written to the accumulator; as many are read: to be added to, and at the end, to leave."""
+        on = self.place(products)
+        row_folds, _ = self.fold_counts(on)
+        kept: IntColumn = products.repeats * self.kept_items(products) * on.columns
+        return np.where(row_folds > 1, kept * row_folds, 0)
+
+    def _accumulator_pj(self, products: Products) -> list[FloatTable]:
+        if self.accumulator is None:
+            return []
+        per_sum = PARTIAL_SUM_BYTES * (self.accumulator.read_pj_per_byte + self.accumulator.write_pj_per_byte)
+        return [np.asarray(self.accumulator_accesses(products) * per_sum)]
 
     def lead(self, rows: IntColumn) -> IntColumn:
         """One row of the operand that stays a cycle."""

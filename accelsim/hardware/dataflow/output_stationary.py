@@ -18,6 +18,8 @@ import numpy as np
 
 from accelsim.hardware.dataflow.dataflow import IntColumn
 from accelsim.hardware.dataflow.systolic import Accesses, Placement, Products, SystolicArray
+from accelsim.hardware.dataflow.systolic_ports import Matrices
+from accelsim.hardware.ports import Words
 
 
 @dataclass(frozen=True)
@@ -54,3 +56,10 @@ class OutputStationary(SystolicArray):
             output_writes=repeats * M * N,
             partial_sum_reads=np.zeros_like(M),
         )
+
+    def _streams(self, matrices: Matrices, products: Products) -> tuple[Words, Words]:
+        """Inputs along their positions, weights along their filters, outputs row by row."""
+        row_folds, column_folds = self.fold_counts(self.place(products))
+        left = matrices.inputs("positions", self.rows).times(products.K * column_folds)
+        top = matrices.weights("filters", self.columns).times(products.K * row_folds)
+        return left.plus(top), matrices.outputs("filters", self.columns, 1).times(products.M)

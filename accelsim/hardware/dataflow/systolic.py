@@ -21,7 +21,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from accelsim.hardware.buffer import Buffer, BufferFields, OptionallyPortedBufferFields
+from accelsim.hardware.buffer import BankedBufferFields, Buffer, BufferFields
 from accelsim.hardware.dataflow.dataflow import (
     Dataflow,
     FloatTable,
@@ -31,7 +31,9 @@ from accelsim.hardware.dataflow.dataflow import (
     TileCosts,
     checked_tiles,
 )
+from accelsim.hardware.dataflow.systolic_ports import Matrices, PortUse, port_use
 from accelsim.hardware.fields import Count, FieldMistake, Flag
+from accelsim.hardware.ports import Ports, Words
 
 PARTIAL_SUM_BYTES = 4
 """Size of a sum that later row folds still add to: 32 bits, as wide as accumulators of INT8 products are."""
@@ -95,7 +97,7 @@ class SystolicArray(Dataflow):
     """Arrays that share out a tile's positions, filters or products, whichever is done first; each reads for itself."""
 
     pe_array_fields = SystolicFields
-    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": OptionallyPortedBufferFields}
+    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": BankedBufferFields}
     parts = ("mac", "buffer.global")
     switches: ClassVar[tuple[str, ...]] = ("compact_edge_folds", "fold_overlap")
     """Fields of the template that SCALE-Sim's counting does not know."""
@@ -119,6 +121,8 @@ class SystolicArray(Dataflow):
                     ("pe_array", name),
                     "found True; SCALE-Sim has no such array: set it to false, or pe_array.counting to causal",
                 )
+        if pe_array.counting == "scalesim" and buffers["global"].ports:
+            raise FieldMistake(("buffers", "global", "ports"), "SCALE-Sim has none: set pe_array.counting to causal")
         return cls(
             rows=pe_array.rows,
             columns=pe_array.columns,
@@ -159,6 +163,10 @@ class SystolicArray(Dataflow):
     def _accesses(self, products: Products) -> Accesses:
         """See :meth:`accesses`."""
 
+    @abstractmethod
+    def _streams(self, matrices: Matrices, products: Products) -> tuple[Words, Words]:
+        """Words read and written of one product, in all its folds."""
+
     def cost(self, tiles: TileColumns) -> TileCosts:
         """The closed forms, bounded below by what the buffer's read port delivers."""
         products = self._products(tiles)
@@ -168,10 +176,35 @@ class SystolicArray(Dataflow):
         cycles = self.shared_cycles(products)
         if rate := self.buffer.read_bytes_per_cycle:
             cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
+        if self.buffer.ports:
+            use = self._port_use(self.buffer.ports, tiles, products)
+            cycles = np.maximum(cycles, use.cycles)
+            read_bytes = use.read_words * self.buffer.ports.width_bytes
+            written_bytes = use.write_words * self.buffer.ports.width_bytes
         buffer_pj = self.buffer.read_pj_per_byte * read_bytes + self.buffer.write_pj_per_byte * written_bytes
         macs = products.repeats * products.M * products.N * products.K
-        energy_pj: FloatTable = np.stack([self.mac_pj * macs, buffer_pj], axis=1)
+        energy_pj: FloatTable = np.stack([self.mac_pj * macs, buffer_pj, *self._accumulator_pj(products)], axis=1)
         return TileCosts(cycles, energy_pj)
+
+    def _accumulator_pj(self, products: Products) -> list[FloatTable]:
+        """One column if there is an accumulator, else none."""
+        return []
+
+    def port_use(self, tiles: TileColumns) -> PortUse | None:
+        """What tiles need of the ports of buffer ``global``; None where they are not described. Raises as cost does."""
+        return None if self.buffer.ports is None else self._port_use(self.buffer.ports, tiles, self._products(tiles))
+
+    def port_cycles(self, tiles: TileColumns) -> IntColumn | None:
+        """See :meth:`Dataflow.port_cycles`."""
+        use = self.port_use(tiles)
+        return None if use is None else use.cycles
+
+    def _port_use(self, ports: Ports, tiles: TileColumns, products: Products) -> PortUse:
+        matrices = Matrices(*products[1:], checked_tiles(tiles), ports)
+        reads, writes = (words.times(products.repeats) for words in self._streams(matrices, products))
+        accesses = self._accesses(products)
+        wanted = _read_bytes(accesses) + accesses.output_writes + (PARTIAL_SUM_BYTES - 1) * accesses.partial_sum_reads
+        return port_use(ports, reads, writes, wanted)
 
     def port_bytes(self, tiles: TileColumns) -> IntColumn:
         """See :meth:`Dataflow.port_bytes`: all reads pass the port."""
@@ -193,6 +226,8 @@ class SystolicArray(Dataflow):
         rate = self.buffer.read_bytes_per_cycle or Fraction(0)
         # Edge folds count as full ones, so cycles may exceed MACs by 2 rows + columns; partial sums have 4 bytes.
         headroom = (2 * self.rows + self.columns + 6) * max(rate.denominator, 2)
+        if self.buffer.ports:  # a word for each access, which may wait for one in every bank
+            headroom = max(headroom, 16 * self.buffer.ports.banks * self.buffer.ports.width_bytes)
         tiles = checked_tiles(tiles, (1 << 62) // headroom)
         N = np.where(tiles.groups > 1, np.minimum(tiles.filters, tiles.filters_per_group), tiles.filters)
         own_weights = tiles.weights_from_operator != 0

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.hardware.dataflow.operand_stationary import OperandStationary
-from accelsim.hardware.dataflow.systolic import Accesses, Placement, Products
+from accelsim.hardware.dataflow.systolic import PARTIAL_SUM_BYTES, Accesses, Placement, Products
+from accelsim.hardware.dataflow.systolic_ports import Matrices
+from accelsim.hardware.ports import Words
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,19 @@ class WeightStationary(OperandStationary):
         repeats, M, N, K = products
         row_folds, column_folds = self.fold_counts(self.place(products))
         outputs = repeats * M * N
+        spilled = repeats * self.spilled_items(products) * N
         return Accesses(
             input_reads=repeats * column_folds * M * K,
             weight_reads=repeats * K * N,
-            output_writes=outputs * row_folds,
-            partial_sum_reads=np.zeros_like(M) if self.counting == "scalesim" else outputs * (row_folds - 1),
+            output_writes=outputs + spilled * (row_folds - 1),
+            partial_sum_reads=np.zeros_like(M) if self.counting == "scalesim" else spilled * (row_folds - 1),
         )
+
+    def _streams(self, matrices: Matrices, products: Products) -> tuple[Words, Words]:
+        """Inputs along their terms, weights along their filters once, sums and outputs along theirs."""
+        row_folds, column_folds = self.fold_counts(self.place(products))
+        again = self.spilled_items(products) * (row_folds - 1)
+        sums = matrices.outputs("filters", self.columns, PARTIAL_SUM_BYTES).times(again)
+        left = matrices.inputs("terms", self.rows).times(products.M * column_folds)
+        top = matrices.weights("filters", self.columns).times(products.K)
+        return left.plus(top).plus(sums), matrices.outputs("filters", self.columns, 1).times(products.M).plus(sums)
