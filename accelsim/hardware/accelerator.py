@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -67,18 +67,21 @@ class Accelerator:
         by_part[:, [names.index(part) for part in self.dataflow.all_parts]] = energy_pj
         return TileCosts(cycles, by_part)
 
-    def vector_cost(self, operations: npt.ArrayLike) -> TileCosts:
+    def vector_cost(self, operations: npt.ArrayLike, functions: Sequence[str] = ()) -> TileCosts:
         """What tiles of so many vector operations cost: ceil(operations / throughput) cycles.
 
+        ``functions`` names the kind of operator of each tile; without it all have the unit's own throughput.
         Raises :class:`UnsupportedOperator` for a count below 0 or too large for ``int64`` arithmetic.
         """
         count = np.ascontiguousarray(operations, dtype=np.int64)
-        rate = self.vector_unit.operations_per_cycle
-        most = (1 << 62) // rate.denominator
+        rates = self.vector_unit.rates(functions) if functions else [self.vector_unit.operations_per_cycle] * len(count)
+        numerators = np.array([rate.numerator for rate in rates], dtype=np.int64)
+        denominators = np.array([rate.denominator for rate in rates], dtype=np.int64)
+        most = (1 << 62) // max(denominators.tolist(), default=1)
         if count.size and not 0 <= int(count.min()) <= int(count.max()) <= most:
             raise UnsupportedOperator(
                 f"a tile of {int(count.min())} to {int(count.max())} vector operations; 0 to {most} can run"
             )
         by_part = np.zeros((len(count), len(self.part_names)))
         by_part[:, self.part_names.index("vector")] = self.vector_unit.pj_per_operation * count
-        return TileCosts(-(-count * rate.denominator // rate.numerator), by_part)
+        return TileCosts(-(-count * denominators // numerators), by_part)

@@ -22,7 +22,7 @@ from accelsim.hardware.buffer import make_buffers
 from accelsim.hardware.dataflow import DATAFLOWS
 from accelsim.hardware.fields import FieldMistake, Fields, Frequency, Name, Power
 from accelsim.hardware.link import DramFields, Link, NetworkFields
-from accelsim.hardware.vector_unit import VectorUnit, VectorUnitFields
+from accelsim.hardware.vector_unit import VectorUnitFields
 from accelsim.units import did_you_mean, parse_frequency
 from accelsim.yaml_source import read_text
 from accelsim.yaml_tree import Tree, read_scalar, read_tree, with_values
@@ -94,7 +94,7 @@ def _accelerator(template: Template, source: str) -> Accelerator:
         description=template.description,
         clock_hz=template.clock,
         dataflow=dataflow.from_template(template.pe_array, buffers),
-        vector_unit=VectorUnit(template.vector_unit.throughput, float(template.vector_unit.energy)),
+        vector_unit=template.vector_unit.unit(),
         buffers=buffers,
         dram=dram,
         static_pj_per_cycle=float(template.static_power / template.clock * 10**12),

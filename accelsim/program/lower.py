@@ -156,7 +156,7 @@ def work_costs(tiles: Sequence[Work], accelerator: Accelerator) -> WorkCosts:
     shapes = np.array(array_works, dtype=np.int64).reshape(-1, len(SHAPE_COLUMNS))
     on_array = accelerator.array_cost(TileColumns(*np.ascontiguousarray(shapes.T)))
     operations = np.array([work.operations for work in vector_works], dtype=np.int64)
-    on_vector_unit = accelerator.vector_cost(operations)
+    on_vector_unit = accelerator.vector_cost(operations, [work.function for work in vector_works])
     cycles = np.concatenate([on_array.cycles, on_vector_unit.cycles])
     energy_pj = np.concatenate([on_array.energy_pj, on_vector_unit.energy_pj])
     macs = np.array([work.macs for work in array_works] + [0] * len(vector_works), dtype=np.int64)
@@ -286,8 +286,8 @@ def _facts(workload: Workload, accelerator: Accelerator) -> dict[str, int | floa
         if isinstance(work, ArrayWork):
             ideal += work.macs // accelerator.macs_per_cycle
         else:
-            ideal += int(work.operations // accelerator.vector_unit.operations_per_cycle)
-    return {
+            ideal += int(work.operations // accelerator.vector_unit.rates([work.function])[0])
+    facts: dict[str, int | float | str] = {
         "workload": workload.name,
         "workload_digest": workload.digest,
         "hardware": accelerator.name,
@@ -299,3 +299,6 @@ def _facts(workload: Workload, accelerator: Accelerator) -> dict[str, int | floa
         "ideal_cycles": ideal,
         "clock_hz": float(accelerator.clock_hz),
     }
+    if accelerator.vector_unit.functions:
+        facts["vector_functions"] = ",".join(operator.kind for operator in workload.operators)
+    return facts

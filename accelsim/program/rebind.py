@@ -172,7 +172,8 @@ def _costs(
         shape = activities.shape[priced.on_array]
         cycles[priced.on_array] = costs.cycles[shape]
         energy_pj[priced.on_array, :own] = costs.energy_pj[shape]
-    costs = accelerator.vector_cost(activities.vector_ops[priced.on_vector_unit])
+    functions = _vector_functions(program, activities.operator[priced.on_vector_unit])
+    costs = accelerator.vector_cost(activities.vector_ops[priced.on_vector_unit], functions)
     cycles[priced.on_vector_unit] = costs.cycles
     energy_pj[priced.on_vector_unit, :own] = costs.energy_pj
     for kind, pj_per_byte in (
@@ -297,6 +298,14 @@ def _ideal_cycles(program: Program, accelerator: Accelerator) -> int | None:
     np.add.at(executed, program.activities.operator, program.activities.vector_ops)
     if not len(own) or executed.sum() != program.facts.get("vector_ops"):
         return None
-    rate = accelerator.vector_unit.operations_per_cycle
-    on_vector_unit = executed * rate.denominator // rate.numerator
-    return int((own // accelerator.macs_per_cycle).sum() + on_vector_unit.sum())
+    rates = accelerator.vector_unit.rates(_vector_functions(program, np.arange(len(executed) - 1)))
+    pairs = zip(executed[:-1].tolist(), rates, strict=True)
+    on_vector_unit = sum(operations * rate.denominator // rate.numerator for operations, rate in pairs)
+    return int((own // accelerator.macs_per_cycle).sum()) + int(on_vector_unit)
+
+
+def _vector_functions(program: Program, operators: IntColumn) -> list[str]:
+    """The kinds of operators, where they were recorded (on a machine to which they matter); else an empty text each."""
+    recorded = str(program.facts.get("vector_functions", "")).split(",")
+    known = len(recorded) == len(program.operator_names)
+    return [recorded[row] if known and row >= 0 else "" for row in operators.tolist()]

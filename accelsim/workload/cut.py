@@ -1,7 +1,8 @@
 """Cuts operators whose weights do not fit twice into the buffer, so that one part computes while the next one loads.
 
 A convolution is cut along its filters, first between its groups, then inside them; a matrix product along its columns,
-first between heads, if it has some.
+first between heads, if it has some. A pooling, whose windows may need all rows, is cut along its channels where its
+smallest tile, input and output, does not fit twice.
 The parts are called ``name[k0:k1]`` and share the input; whatever reads the operator reads the parts joined, for free.
 Keys and values, which another operator or a cache provides, are cut along the context. For scores these are the
 columns. For scores times values the context is the depth: its parts are sums that are not complete, kept at
@@ -21,7 +22,7 @@ from itertools import pairwise
 from accelsim.errors import WorkloadError
 from accelsim.workload.graph import TileRule, Workload
 from accelsim.workload.operator import Operand, Operator, Source
-from accelsim.workload.operators import Conv2d, Elementwise, MatMul
+from accelsim.workload.operators import Conv2d, Elementwise, MatMul, Pool
 from accelsim.workload.tensor import Box, Permute, Range, Reshape, Tensor
 from accelsim.workload.views import joined, permuted, reshaped, sliced
 
@@ -82,9 +83,10 @@ class _Cutter:
             return
         for part in parts:
             self._append(part)
+        what = "its smallest tile" if isinstance(operator, Pool) else "its weights"
         self.notes.append(
-            f"'{operator.name}' is cut into {len(parts)} parts: its weights of {self._weight_bytes(operator)} bytes "
-            f"do not fit twice into {self.capacity_bytes}"
+            f"'{operator.name}' is cut into {len(parts)} parts: {what} of {self._least_bytes(operator)} bytes "
+            f"{'does' if isinstance(operator, Pool) else 'do'} not fit twice into {self.capacity_bytes}"
         )
         sources = tuple(Source(part.name) for part in parts)
         if _cuts_depth(operator):
@@ -99,7 +101,7 @@ class _Cutter:
                 )
             )
             return
-        axis = 0 if isinstance(operator, Conv2d) else len(operator.output.shape) - 1
+        axis = 0 if isinstance(operator, Conv2d | Pool) else len(operator.output.shape) - 1
         extents = tuple(part.output.shape[axis] for part in parts)
         self.parts[operator.name] = Operand(sources, operator.output.shape, axis, extents)
         self._uncut[operator.name] = operator
@@ -117,9 +119,22 @@ class _Cutter:
                 total += sum(self.tensors[name].box_bytes(box) for name, box in operand.source_boxes(block))
         return total
 
+    def _tile_bytes(self, operator: Operator) -> int:
+        """Bytes of the smallest tile of ``operator``: of its output and of what it reads."""
+        tile = _smallest_tile(operator)
+        total = operator.output.box_bytes(tile)
+        for index, operand in enumerate(operator.operands):
+            for name, box in operand.source_boxes(operator.operand_box(index, tile)):
+                total += self.tensors[name].box_bytes(box)
+        return total
+
+    def _least_bytes(self, operator: Operator) -> int:
+        """What has to fit twice: the weights, or the smallest tile of a pooling."""
+        return self._tile_bytes(operator) if isinstance(operator, Pool) else self._weight_bytes(operator)
+
     def _fits(self, operator: Operator) -> bool:
         """Whether the weights fit twice; keys and values, which come and go with their tile, with all that it needs."""
-        needed = self._weight_bytes(operator)
+        needed = self._least_bytes(operator)
         if isinstance(operator, MatMul) and len(operator.operands) == 2:
             tile = _smallest_tile(operator)
             needed += operator.output.box_bytes(tile)
@@ -129,8 +144,10 @@ class _Cutter:
 
     def _parts_of(self, operator: Operator) -> list[Operator]:
         """The fewest parts of ``operator`` that fit, as equal as can be; itself alone if it fits or cannot be cut."""
-        if not isinstance(operator, Conv2d | MatMul) or self._fits(operator):
+        if not isinstance(operator, Conv2d | MatMul | Pool) or self._fits(operator):
             return [operator]
+        if isinstance(operator, Pool):
+            return self._parts_of_pool(operator)
         at_least = -(-2 * self._weight_bytes(operator) // self.capacity_bytes)
         if at_least > MAXIMUM_PARTS:
             raise WorkloadError(
@@ -148,6 +165,16 @@ class _Cutter:
             f"{self._weight_bytes(smallest)} bytes, which do not fit twice into a buffer of {self.capacity_bytes} "
             "bytes. Enlarge the buffer."
         )
+
+    def _parts_of_pool(self, operator: Pool) -> list[Operator]:
+        """The fewest parts along the channels whose smallest tile fits twice; single channels if none does."""
+        channels = operator.output.shape[0]
+        least = min(-(-2 * self._tile_bytes(operator) // self.capacity_bytes), channels)
+        for count in range(least, channels + 1):
+            ranges = _equal_ranges(channels, count)
+            if count == channels or self._fits(_pool_part(operator, *max(ranges, key=lambda span: span[1] - span[0]))):
+                return [_pool_part(operator, begin, end) for begin, end in ranges]
+        raise AssertionError("a pooling has at least one channel")
 
     def _rewired(self, operand: Operand) -> Operand:
         """``operand`` with the parts in the place of every operator that was cut."""
@@ -256,6 +283,13 @@ def _conv_part(operator: Conv2d, name: str, begin: int, end: int) -> Operator:
         weights=tuple(_cut_weight(operator, weight, 0, begin, end) for weight in operator.weights),
         groups=last - first,
     )
+
+
+def _pool_part(operator: Pool, begin: int, end: int) -> Pool:
+    """Some channels of a pooling."""
+    name = f"{operator.name}[{begin}:{end}]"
+    output = replace(operator.output, name=name, shape=(end - begin, *operator.output.shape[1:]))
+    return replace(operator, name=name, operands=(_along(operator.operands[0], 0, begin, end),), output=output)
 
 
 def _along(operand: Operand, axis: int, begin: int, end: int) -> Operand:

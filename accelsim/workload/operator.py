@@ -44,6 +44,8 @@ class VectorWork(NamedTuple):
     """Work of a tile on the vector unit: so many scalar operations."""
 
     operations: int
+    function: str = ""
+    """The operator's ``kind``: a vector unit may have a throughput of its own for it."""
 
 
 Work = ArrayWork | VectorWork

@@ -59,5 +59,4 @@ def test_every_workload_runs_or_is_refused_with_the_reason(hardware: str) -> Non
         loaded = sum(tensor.sample_bytes for tensor in workload.inputs) + workload.weight_bytes
         assert figures["dram_read_bytes"] >= loaded or workload.tile_rule == "soma", name
         ran.append(name)
-    assert {"micro.compute", "gpt2_small_decode", "bert_base", "llama2_7b_decode"} <= set(ran)
-    assert tiny or {"resnet50", "mobilenet_v2"} <= set(ran)
+    assert {"resnet50", "mobilenet_v2", "gpt2_small_decode", "bert_base", "llama2_7b_decode"} <= set(ran)

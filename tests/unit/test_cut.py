@@ -13,7 +13,7 @@ from accelsim.errors import WorkloadError
 from accelsim.workload.cut import cut_to_fit
 from accelsim.workload.graph import TileRule, Workload
 from accelsim.workload.operator import Operand, Operator, Source
-from accelsim.workload.operators import Conv2d, Elementwise, MatMul, Softmax
+from accelsim.workload.operators import Conv2d, Elementwise, MatMul, Pool, Softmax
 from accelsim.workload.tensor import Reshape, Tensor
 from accelsim.workload.views import joined, reshaped, sliced
 from tests.naive.networks import run
@@ -220,3 +220,23 @@ def test_absurdly_many_parts_are_refused() -> None:
     huge = network(dense("a", whole("x", (1 << 20,)), 1 << 20), inputs={"x": (1 << 20,)})
     with pytest.raises(WorkloadError, match="would have to be cut into 1048576 parts"):
         cut_to_fit(huge, 1 << 21)
+
+
+def test_a_pooling_over_the_whole_image_is_cut_along_its_channels() -> None:
+    # 6 channels of 4 x 4 and 6 results are 102 bytes, twice 204: 3 parts of 2 channels, 34 bytes each, fit into 100.
+    pool = Pool("pool", (whole("input", (6, 4, 4)),), Tensor("pool", (6, 1, 1)), kernel=(4, 4))
+    reader = Elementwise("reader", (whole("pool", (6, 1, 1)),), Tensor("reader", (6, 1, 1)))
+    cut = cut_to_fit(network(pool, reader, inputs={"input": (6, 4, 4)}), 100)
+    assert [operator.name for operator in cut.operators] == ["pool[0:2]", "pool[2:4]", "pool[4:6]", "reader"]
+    assert cut.operators[1].operand_box(0, ((0, 1), (0, 2), (0, 1), (0, 1))) == ((0, 1), (0, 2), (0, 4), (0, 4))
+    boxes = list(cut.operators[1].operands[0].source_boxes(((0, 1), (0, 2), (0, 4), (0, 4))))
+    assert boxes == [("input", ((0, 1), (2, 4), (0, 4), (0, 4)))]
+    assert cut.operators[3].producers() == ("pool[0:2]", "pool[2:4]", "pool[4:6]")
+    assert cut.vector_ops == network(pool, reader, inputs={"input": (6, 4, 4)}).vector_ops
+    assert "'pool' is cut into 3 parts: its smallest tile of 102 bytes does not fit twice into 100" in cut.notes
+    same = network(pool, reader, inputs={"input": (6, 4, 4)})
+    assert cut_to_fit(same, 204) is same
+    # Windows that slide need a few rows only: nothing is cut.
+    slides = Pool("pool", (whole("input", (6, 4, 4)),), Tensor("pool", (6, 4, 4)), kernel=(1, 1))
+    same = network(slides, inputs={"input": (6, 4, 4)})
+    assert cut_to_fit(same, 100) is same

@@ -89,15 +89,16 @@ class TestMatMul:
 def test_vector_work_by_hand() -> None:
     image = operand(2, 4, 6)
     block = ((0, 3), (0, 2), (0, 2), (0, 3))  # 36 elements
-    assert Elementwise("o", (image,) * 3, out(2, 4, 6), operations_per_element=3).work(block) == VectorWork(108)
-    assert Pool("o", (image,), out(2, 2, 3), kernel=(2, 3)).work(block) == VectorWork(216)
-    assert Transpose("o", (image,), out(6, 4, 2), permutation=(2, 1, 0)).work(block) == VectorWork(36)
-    assert Softmax("o", (image,), out(2, 4, 6)).work(block) == VectorWork(180)
-    assert Normalization("o", (image,), out(2, 4, 6)).work(block) == VectorWork(252)
-    assert LocalResponseNorm("o", (image,), out(2, 4, 6), size=5).work(block) == VectorWork(504)
-    assert Upsample("o", (image,), out(2, 8, 6), factors=(2, 1), operations_per_element=4).work(block) == VectorWork(
-        144
-    )
+    for operator, operations in [
+        (Elementwise("o", (image,) * 3, out(2, 4, 6), operations_per_element=3), 108),
+        (Pool("o", (image,), out(2, 2, 3), kernel=(2, 3)), 216),
+        (Transpose("o", (image,), out(6, 4, 2), permutation=(2, 1, 0)), 36),
+        (Softmax("o", (image,), out(2, 4, 6)), 180),
+        (Normalization("o", (image,), out(2, 4, 6)), 252),
+        (LocalResponseNorm("o", (image,), out(2, 4, 6), size=5), 504),
+        (Upsample("o", (image,), out(2, 8, 6), factors=(2, 1), operations_per_element=4), 144),
+    ]:
+        assert operator.work(block) == VectorWork(operations, operator.kind)
 
 
 def test_regions_by_hand() -> None:

@@ -42,7 +42,7 @@ class Elementwise(Operator):
 
     def work(self, box: Box) -> VectorWork:
         """``operations_per_element`` an element."""
-        return VectorWork(box_elements(box) * self.operations_per_element)
+        return VectorWork(box_elements(box) * self.operations_per_element, self.kind)
 
 
 def default_tile_axes(shape: tuple[int, ...]) -> TileAxes:

@@ -51,4 +51,4 @@ class Embedding(Operator):
 
     def work(self, box: Box) -> VectorWork:
         """One operation an element: a copy."""
-        return VectorWork(box_elements(box))
+        return VectorWork(box_elements(box), self.kind)

@@ -31,4 +31,4 @@ class Move(Operator):
 
     def work(self, box: Box) -> VectorWork:
         """One operation an element."""
-        return VectorWork(box_elements(box))
+        return VectorWork(box_elements(box), self.kind)

@@ -38,7 +38,7 @@ class Normalization(Operator):
 
     def work(self, box: Box) -> VectorWork:
         """``operations_per_element`` an element."""
-        return VectorWork(box_elements(box) * self.operations_per_element)
+        return VectorWork(box_elements(box) * self.operations_per_element, self.kind)
 
 
 @dataclass(frozen=True)
@@ -61,4 +61,4 @@ class LocalResponseNorm(Operator):
 
     def work(self, box: Box) -> VectorWork:
         """A square and a sum for each neighbour, then scale, bias, power and division."""
-        return VectorWork(box_elements(box) * (2 * self.size + 4))
+        return VectorWork(box_elements(box) * (2 * self.size + 4), self.kind)

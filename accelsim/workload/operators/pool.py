@@ -36,4 +36,4 @@ class Pool(Operator):
 
     def work(self, box: Box) -> VectorWork:
         """One operation an element of the window, for each output element."""
-        return VectorWork(box_elements(box) * self.kernel[0] * self.kernel[1])
+        return VectorWork(box_elements(box) * self.kernel[0] * self.kernel[1], self.kind)

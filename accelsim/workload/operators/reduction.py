@@ -46,4 +46,4 @@ class Reduction(Operator):
 
     def work(self, box: Box) -> VectorWork:
         """``operations_per_element`` an output element."""
-        return VectorWork(box_elements(box) * self.operations_per_element)
+        return VectorWork(box_elements(box) * self.operations_per_element, self.kind)

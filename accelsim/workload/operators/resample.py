@@ -51,4 +51,4 @@ class Resample(Operator):
     def work(self, box: Box) -> VectorWork:
         """A multiplication and an addition a neighbour; one operation, a copy, where there is only one."""
         neighbours = self.taps[0] * self.taps[1]
-        return VectorWork(box_elements(box) * (1 if neighbours == 1 else 2 * neighbours))
+        return VectorWork(box_elements(box) * (1 if neighbours == 1 else 2 * neighbours), self.kind)

@@ -44,4 +44,4 @@ class Softmax(Operator):
         elements = box_elements(box)
         if self.causal is not None:
             elements = box_elements(box[:-2]) * self.causal.pairs(box[-2], box[-1])
-        return VectorWork(elements * SOFTMAX_OPERATIONS)
+        return VectorWork(elements * SOFTMAX_OPERATIONS, self.kind)

@@ -41,4 +41,4 @@ class Transpose(Operator):
 
     def work(self, box: Box) -> VectorWork:
         """One operation an element."""
-        return VectorWork(box_elements(box))
+        return VectorWork(box_elements(box), self.kind)
