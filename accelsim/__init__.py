@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from accelsim.analysis.advise import advise as advise
     from accelsim.analysis.compare_report import Comparison as Comparison
     from accelsim.analysis.compare_report import compare as compare
+    from accelsim.analysis.compare_runs import Runs as Runs
+    from accelsim.analysis.compare_runs import compare_runs as compare_runs
     from accelsim.analysis.ledger_report import LedgerReport as LedgerReport
     from accelsim.analysis.ledger_report import ledger_report as ledger_report
     from accelsim.analysis.report import report as report
@@ -70,6 +72,7 @@ _HOMES = {
     "Advice": "analysis.advice",
     "Cocco": "search",
     "Comparison": "analysis.compare_report",
+    "Runs": "analysis.compare_runs",
     "DramMemory": "hardware.memory.dram",
     "DramTensor": "schedule.notation",
     "Interleave": "search",
@@ -97,6 +100,7 @@ _HOMES = {
     "bandwidth_by_queue": "timeline.contention",
     "clocked_product": "hardware.dataflow.systolic_cycles",
     "compare": "analysis.compare_report",
+    "compare_runs": "analysis.compare_runs",
     "explain": "program.explain",
     "ledger_report": "analysis.ledger_report",
     "from_torch": "formats.torch_export",

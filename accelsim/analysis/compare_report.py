@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from accelsim.analysis.traffic import traffic_by_tensor
 from accelsim.timeline.compare import TransferAlignment, align_transfers, identical, path_cycles
 from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
 from accelsim.timeline.table import Timeline
-from accelsim.units import format_bytes, format_energy, format_seconds
+from accelsim.units import format_bytes, format_energy, format_seconds, printable
 
 ROWS = 12
 """Rows of a long table in text and on pages; ``to_dict`` has all of them."""
@@ -163,8 +164,8 @@ class Comparison:
             "cycles_by_operator": self.cycles_by_operator,
             "energy_by_part_pj": self.energy_by_part_pj,
             "sentences": self.sentences,
-            "a": self._side(self.a),
-            "b": self._side(self.b),
+            "a": self.side(self.a),
+            "b": self.side(self.b),
             "dram_bytes_by_tensor": self.dram_bytes_by_tensor,
             "operators_only_in": dict(zip("ab", self.operators_only_in, strict=True)),
             "stays_on_chip_in": dict(zip("ab", self.stays_on_chip_in, strict=True)),
@@ -183,7 +184,8 @@ class Comparison:
         }
 
     @staticmethod
-    def _side(timeline: Timeline) -> dict[str, object]:
+    def side(timeline: Timeline) -> dict[str, object]:
+        """The figures of one run that comparisons quote."""
         facts, provenance = timeline.program.facts, timeline.provenance
         return {
             "workload": facts.get("workload"),
@@ -223,15 +225,17 @@ class Comparison:
 
     def _moved(self, rows: int | None) -> Table:
         moved = sorted((one for one in self.transfers.both if one.shift_cycles), key=lambda one: -abs(one.shift_cycles))
-        lines = [_line(one.name, one.start_a_cycles, one.start_b_cycles, _cycles) for one in moved[:rows]]
+        lines = [
+            Line(one.name, _cycles(one.start_a_cycles), _cycles(one.start_b_cycles), f"{one.shift_cycles:+,}")
+            for one in moved[:rows]
+        ]
         return Table("Transfers that moved, by the cycle at which they start", lines)
 
     def __str__(self) -> str:
-        said = "\n".join(f"* {sentence}" for sentence in self.sentences)
+        said = "\n".join(bullets(self.sentences))
         head = f"A: {report(self.a).title}\nB: {report(self.b).title}\n\n{said}"
-        if self.identical:
-            return head
-        return "\n".join([head, *(line for table in self.tables(ROWS) for line in _text(table))])
+        lines = [] if self.identical else [line for table in self.tables(ROWS) for line in _text(table)]
+        return printable("\n".join([head, *lines]))
 
     def _repr_html_(self) -> str:
         tables = "" if self.identical else "".join(table_html(table) for table in self.tables(ROWS))
@@ -240,6 +244,16 @@ class Comparison:
     def sentences_html(self) -> str:
         """The sentences as a list; every text is escaped."""
         return f"<ul>{''.join(f'<li>{html.escape(sentence)}</li>' for sentence in self.sentences)}</ul>"
+
+
+def bullets(sentences: Sequence[str], width: int = 80) -> list[str]:
+    """The lines of a list of sentences."""
+    lines = []
+    for sentence in sentences:
+        lines += textwrap.wrap(
+            sentence, width, initial_indent="* ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+    return lines
 
 
 def on_one_grid(values: Mapping[str, float]) -> dict[str, float]:

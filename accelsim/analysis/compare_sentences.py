@@ -71,14 +71,14 @@ def _inputs(comparison: Comparison) -> list[str]:
         sides = [f"{_some(names)} only in {side}" for side, names in (("A", only_a), ("B", only_b)) if names]
         cycles = sum(comparison.cycles_by_operator.get(name, 0) for name in (*only_a, *only_b))
         found.append(f"Operators of one run only: {'; '.join(sides)}. They account for {cycles:+,} cycles.")
-    if changed := _machine_changes(a.provenance.get("hardware_template"), b.provenance.get("hardware_template")):
+    if changed := machine_changes(a.provenance.get("hardware_template"), b.provenance.get("hardware_template")):
         listed = [f"{key} ({one} in A, {other} in B)" for key, (one, other) in changed.items()]
         schedule = "The schedule is the same; the" if same_schedule(a.program, b.program) else "The"
         found.append(f"{schedule} machines differ in {_some(listed)}.")
     return found
 
 
-def _machine_changes(a: object, b: object) -> dict[str, tuple[object, object]]:
+def machine_changes(a: object, b: object) -> dict[str, tuple[object, object]]:
     """The fields in which two templates differ, names and descriptions aside; nothing where one is not known."""
     try:
         one, other = (_leaves(read_tree(str(text), "template", InputError).values) for text in (a, b))

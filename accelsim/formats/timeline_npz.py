@@ -118,13 +118,15 @@ def load_timeline(path: str | Path, events: bool = True) -> Timeline:
     """Reads a timeline file.
 
     Args:
-        path: the file.
+        path: the file, or the folder that ``accelsim run --out`` has put it into.
         events: False leaves the events out, which are a third of a file; what is needed to run it again is then there.
 
     Raises:
         FormatError: it cannot be read, is no timeline, is damaged, of a newer schema, or contradicts itself.
     """
     path = Path(path)
+    if path.is_dir():
+        path /= "timeline.npz"
     try:
         timeline = _read(path, events)
         check_program(timeline.program)

@@ -1,6 +1,7 @@
 """Laws of comparisons and replays: tables add up exactly, and another machine is what lowering for it gives."""
 
 import dataclasses
+import itertools
 import json
 import math
 
@@ -9,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from accelsim.analysis.compare_report import compare
+from accelsim.analysis.compare_runs import compare_runs
 from accelsim.analysis.energy import energy_pj
 from accelsim.engine import simulate
 from accelsim.engine.replay import replay
@@ -66,6 +68,20 @@ def test_every_table_adds_up_to_its_difference(a, b):
         assert sum(kinds[1].values()) - sum(kinds[0].values()) == cycles
     difference = found.to_dict()["difference"]
     assert difference["latency_cycles"] == cycles
+
+
+@given(st.lists(runs(), min_size=2, max_size=4))
+def test_columns_and_ladders_of_several_runs_add_up(timelines):
+    found = compare_runs(timelines)
+    for run, timeline in zip(found.to_dict()["runs"], timelines, strict=True):
+        cycles = timeline.latency_cycles
+        assert sum(run["cycles_by_cause"].values()) == sum(run["cycles_by_operator"].values()) == cycles
+        assert math.fsum(run["energy_by_part_pj"].values()) == run["energy_pj"]
+    for step, (one, other) in zip(found.to_dict()["ladder"], itertools.pairwise(timelines), strict=True):
+        assert sum(step["cycles_by_cause"].values()) == other.latency_cycles - one.latency_cycles
+        assert sum(step["energy_by_part_pj"].values()) == step["energy_pj"]
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert str(found) and found._repr_html_()
 
 
 @given(runs(), runs())

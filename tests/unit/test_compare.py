@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from accelsim.analysis.compare_report import Comparison, compare, on_one_grid
+from accelsim.analysis.compare_runs import compare_runs
 from accelsim.engine import simulate
-from accelsim.errors import MissingExtra
+from accelsim.errors import InputError, MissingExtra
 from accelsim.formats import save_timeline
 from accelsim.hardware.template import parse_template
 from accelsim.library import data_folder, load_accelerator
@@ -285,3 +286,44 @@ def test_a_file_that_is_no_timeline(files) -> None:
     (files / "not.npz").write_text("not a timeline")
     assert "not.npz" in in_this_process("compare", "a.npz", "not.npz", folder=files, status=2).stderr
     assert "missing.npz" in in_this_process("compare", "missing.npz", "a.npz", folder=files, status=2).stderr
+
+
+def test_several_runs_by_hand(files) -> None:
+    runs = compare_runs([worked_example(), fast_example(), worked_example()])
+    found = runs.to_dict()
+    assert [run["latency_cycles"] for run in found["runs"]] == [230, 175, 230]
+    assert [step["latency_cycles"] for step in found["ladder"]] == [-55, 55]
+    assert [one["identical"] for one in found["comparisons"]] == [False, True]
+    assert runs.sentences[0] == "B is the fastest: 350 ns."  # 175 cycles at 500 MHz
+    assert runs.sentences[1].startswith("B against A: 1.31 times as fast; most by ")
+    assert runs.sentences[2] == "C against A: the same, event for event."
+    text = str(runs)
+    assert "Ladder" in text and max(map(len, text.splitlines())) <= 80
+    assert str(compare_runs([worked_example()] * 3)).endswith("one program, and every event is the same.")
+    page = compare_page(runs)
+    assert page.count('<div class="viewer">') == 1 and "3 runs compared" in page
+    with pytest.raises(InputError, match="give 2 to 26"):
+        compare_runs([worked_example()])
+
+
+def test_many_runs_stand_in_blocks_that_fit_a_terminal() -> None:
+    text = str(compare_runs([worked_example(), *[fast_example()] * 11]))
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("latency, cycles") == 2
+
+
+def test_the_command_compares_several_runs(files) -> None:
+    found = json.loads(in_this_process("compare", "b.npz", "a.npz", "b.npz", "--json", folder=files).stdout)
+    assert [run["label"] for run in found["runs"]] == ["A", "B", "C"]
+    finished = in_this_process("compare", "b.npz", "b.npz", "a.npz", "--fail-if-slower=2%", folder=files, status=1)
+    assert "C takes 31.4 % longer than A" in finished.stderr
+    in_this_process("compare", "a.npz", "b.npz", "b.npz", "--fail-if-slower=2%", "--out", "m.html", folder=files)
+    assert "1 timeline given" in in_this_process("compare", "a.npz", folder=files, status=2).stderr
+
+
+def test_a_folder_stands_for_its_timeline(files) -> None:
+    (files / "run").mkdir(exist_ok=True)
+    save_timeline(worked_example(), files / "run" / "timeline.npz")
+    assert "identical" in in_this_process("compare", "run", "a.npz", folder=files).stdout
+    (files / "empty").mkdir(exist_ok=True)
+    assert "empty/timeline.npz" in in_this_process("compare", "empty", "a.npz", folder=files, status=2).stderr
