@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from accelsim.analysis.ledger_report import LedgerReport as LedgerReport
     from accelsim.analysis.ledger_report import ledger_report as ledger_report
     from accelsim.analysis.report import report as report
+    from accelsim.analysis.roofs_file import Roofs as Roofs
+    from accelsim.analysis.roofs_file import measured_roofs as measured_roofs
     from accelsim.analysis.sharing import Sharing as Sharing
     from accelsim.analysis.sharing import sharing as sharing
     from accelsim.engine import simulate as simulate
@@ -86,6 +88,7 @@ _HOMES = {
     "Operator": "workload.operator",
     "Program": "program.tables",
     "Roofline": "plot.roofline",
+    "Roofs": "analysis.roofs_file",
     "Schedule": "schedule.notation",
     "SearchResult": "search",
     "SoMa": "search",
@@ -111,6 +114,7 @@ _HOMES = {
     "load_trace": "formats",
     "load_workload": "library",
     "lower": "program.lower",
+    "measured_roofs": "analysis.roofs_file",
     "replay": "engine.replay",
     "report": "analysis.report",
     "roofline": "plot.roofline",

@@ -26,6 +26,19 @@ def files_by_name(folder: Path, suffix: str) -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.rglob(f"*{suffix}"), key=lambda path: path.stem)}
 
 
+def cache_folder() -> Path | None:
+    """The folder of what is kept between runs, made if it is missing; None where nothing can be written.
+
+    It lies in ``XDG_CACHE_HOME`` or ``~/.cache``.
+    """
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "accelsim"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # RuntimeError: there is no home directory
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Writes ``content`` beside the target and moves it there, so that nobody ever sees half a file.
 

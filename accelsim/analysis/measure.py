@@ -5,41 +5,46 @@ Kernels (workloads of :mod:`accelsim.workload.models.micro`):
 * K1 computes: one matrix product, or one element-wise operator, that is a single tile, timed from its start to its end.
 * K2 moves bytes: chunks stream from DRAM, to it, or both, and nothing is computed; for the global buffer's read port, a
   matrix product with few rows, again as a single tile.
-* K3 uses each byte of weights so many times: a chain of matrix products with 1, 2, 4 … rows, double-buffered. It gives
-  the roof itself, knee included, and how well the machine overlaps.
+* K3 uses each byte of weights so many times: a chain of matrix products with 1, 2, 4 … rows, double-buffered, whose
+  results stay on chip. It gives the roof itself, knee included, and how well the machine overlaps.
 
-Rates are marginal: the work that a run of twice the size adds, over the cycles that it adds. What a run costs at its
-begin and end, such as fill, drain and latency, drops out, while size over time would still be a few percent low at
-megabytes. The best kernel of each kind counts, as in the Empirical Roofline Toolkit, but not one whose rate is not yet
-steady (three sizes, not on a line). Of kernels that are equally fast, the one with the least overhead counts: where
-sizes do not fit the array, what is rounded up would else tilt the line.
+K4 to K11 are in :mod:`accelsim.analysis.micro_kernels`, the closure of energy in :mod:`accelsim.analysis.closure`.
+
+The best kernel of each kind counts, as in the Empirical Roofline Toolkit, but not one whose rate is not yet steady
+(three sizes, not on a line). Of kernels that are equally fast, the one with the least overhead counts: where sizes do
+not fit the array, what is rounded up would else tilt the line. Each measured roof says how uncertain it is
+(:class:`Uncertainty`), and, where it lies below the datasheet's, why (:func:`causes`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.analysis.roofline import ARRAY, BUFFER, DRAM, OPERATIONS_PER_MAC, VECTOR_UNIT, Roof
+from accelsim.analysis.kernel_runs import (
+    Counts,
+    Rate,
+    best,
+    chain,
+    moved,
+    power_of_two,
+    steady,
+    tile,
+)
+from accelsim.analysis.roofline import ARRAY, BUFFER, DRAM, VECTOR_UNIT, Roof, Uncertainty, datasheet_roofs
 from accelsim.engine import simulate
-from accelsim.errors import BufferOverflow, MappingError
+from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
-from accelsim.hardware.dataflow.dataflow import TileColumns
-from accelsim.program.bounds import busy_cycles
+from accelsim.hardware.template import parse_template
 from accelsim.program.lower import lower
-from accelsim.program.tables import ActivityKind
 from accelsim.schedule.notation import Schedule
-from accelsim.search import Layerwise
-from accelsim.timeline.table import Timeline
 from accelsim.workload.graph import Workload
 from accelsim.workload.models.micro import matmul_chain, stream, vector
 
-STEADY = 0.001
-"""A rate is steady if doubling the size once more changes it by no more than this, relatively."""
 LARGEST_CHUNK_BYTES = 1 << 20
 CHUNKS = 8
 SIDES = (16, 32, 64, 120, 128, 168, 240, 256, 336, 480, 512, 672, 1024, 1680, 2048)
@@ -48,31 +53,8 @@ PORT_ROWS = (1, 4, 16, 64)
 CHAIN = 4
 """Products in K3's shorter chain; the longer one has twice as many."""
 MOST_ROWS = 1 << 12
-
-
-class Counts(NamedTuple):
-    """What a run of a kernel did, read from its counters."""
-
-    cycles: int
-    operations: int
-    bytes: int
-    energy_pj: float
-    """Of the part that the kernel is about."""
-    compute_cycles: int = 0
-    """Cycles in which the core was busy."""
-    transfer_cycles: int = 0
-    """Cycles in which the link was busy."""
-
-
-class Rate(NamedTuple):
-    """What a larger run adds to a smaller one, for each cycle and for each picojoule."""
-
-    operations_per_cycle: float
-    bytes_per_cycle: float
-    operations_per_pj: float
-    pj_per_byte: float
-    overhead: float
-    """Share of the larger run that this rate does not explain: fill and drain, or an array that is partly idle."""
+BELOW = 0.99
+"""A measured roof that is lower than this share of the datasheet's has a cause."""
 
 
 class KneePoint(NamedTuple):
@@ -87,60 +69,93 @@ class KneePoint(NamedTuple):
     """Share of its cycles in which the link was busy."""
 
 
+class Fit(NamedTuple):
+    """T = ((W/P)^p + (Q/B)^p)^(1/p), fitted jointly to all points of K3 in the logarithm."""
+
+    ops_per_cycle: float
+    """P."""
+    bytes_per_cycle: float
+    """B."""
+    exponent: float
+    """p: 1 overlaps nothing, infinite is a hard corner. Roofs are sharp, this one is soft: take it as one digit."""
+    error: float
+    """Root of the mean square of the relative residuals."""
+
+
 @dataclass(frozen=True)
 class Measurement:
     """The measured roofs of a machine, and the knee between them."""
 
     roofs: tuple[Roof, ...]
     knee: tuple[KneePoint, ...]
-    overlap_exponent: float
-    """p of T = (T_compute^p + T_memory^p)^(1/p), fitted to K3: 1 overlaps nothing, infinite is a hard corner."""
+    fit: Fit | None
+
+    @property
+    def overlap_exponent(self) -> float:
+        """p of the fit; infinite where K3 could not run."""
+        return self.fit.exponent if self.fit else math.inf
 
     def to_dict(self) -> dict[str, Any]:
         """Knee and exponent, as ``accelsim roofline --json --measured`` adds them; an infinite exponent is None."""
         exponent = self.overlap_exponent if self.overlap_exponent < math.inf else None
-        return {"kernel": "K3", "overlap_exponent": exponent, "points": [point._asdict() for point in self.knee]}
+        fit = {**self.fit._asdict(), "exponent": exponent} if self.fit else None
+        points = [point._asdict() for point in self.knee]
+        return {"kernel": "K3", "overlap_exponent": exponent, "fit": fit, "points": points}
 
 
 def measure(accelerator: Accelerator) -> Measurement:
     """Runs the micro-kernels on a machine. A roof that no kernel reaches steadily is left out."""
     knee = tuple(_knee(accelerator))
-    roofs = (
-        *_array_roofs(accelerator),
-        *_vector_roofs(accelerator),
-        *_port_roofs(accelerator),
-        *_dram_roofs(accelerator),
+    roofs = tuple(roof for kernel in ROOF_KERNELS.values() for roof in kernel(accelerator))
+    return Measurement(tuple(causes(accelerator, roofs)), knee, joint_fit(knee))
+
+
+def _uncertainty(chosen: Rate, variants: list[float], value: float) -> Uncertainty:
+    """Of a measured roof: ``variants`` are the values that other kernels for it give."""
+    return Uncertainty(
+        repeatability=0.0,
+        finite_size=chosen.overhead,
+        kernel_below=min(variants, default=value) / value - 1,
+        kernel_above=max(variants, default=value) / value - 1,
+        fit=chosen.unsteady,
     )
-    return Measurement(roofs, knee, _overlap_exponent(knee))
 
 
 def _array_roofs(accelerator: Accelerator) -> Iterator[Roof]:
     """K1 on the array, each of the three dimensions doubled in turn: dataflows fill and drain along different ones."""
     mac = accelerator.part_names.index("mac")
-    rates: list[Rate] = []
+    rates: dict[tuple[int, str], Rate] = {}
     for side in SIDES:  # whether or not the buffer holds them: a program of a single tile gets the room that it needs
         for doubled in ("rows", "depth", "columns"):
 
             def run(size: int, side: int = side, doubled: str = doubled) -> Counts:
                 sizes = {"rows": side, "depth": side, "columns": side, doubled: size * side}
-                return _tile(matmul_chain(**sizes), accelerator, mac)
+                return tile(matmul_chain(**sizes), accelerator, mac)
 
-            rates += _steady(run)
-    if best := _best(rates):
-        yield Roof(ARRAY, "measured", "op/cycle", best.operations_per_cycle, "MACs", "K1")
-        if best.operations_per_pj:
-            yield Roof(ARRAY, "measured", "op/pJ", best.operations_per_pj, "MACs", "K1")
+            rates.update(((side, doubled), rate) for rate in steady(run))
+    if chosen := best(rates.values()):
+        side = next(key[0] for key, rate in rates.items() if rate is chosen)
+        same = [rate for key, rate in rates.items() if key[0] == side]
+        value = chosen.operations_per_cycle
+        doubt = _uncertainty(chosen, [rate.operations_per_cycle for rate in same], value)
+        yield Roof(ARRAY, "measured", "op/cycle", value, "MACs", "K1", doubt)
+        if chosen.operations_per_pj:
+            value = chosen.operations_per_pj
+            doubt = _uncertainty(chosen, [rate.operations_per_pj for rate in same], value)
+            yield Roof(ARRAY, "measured", "op/pJ", value, "MACs", "K1", doubt)
 
 
 def _vector_roofs(accelerator: Accelerator) -> Iterator[Roof]:
     """K1 on the vector unit."""
     part = accelerator.part_names.index("vector")
     elements = max(accelerator.buffers["global"].capacity_bytes // 16, 1)
-    rates = list(_steady(lambda size: _tile(vector(elements=size * elements), accelerator, part)))
-    if best := _best(rates):
-        yield Roof(VECTOR_UNIT, "measured", "op/cycle", best.operations_per_cycle, "vector operations", "K1")
-        if best.operations_per_pj:
-            yield Roof(VECTOR_UNIT, "measured", "op/pJ", best.operations_per_pj, "vector operations", "K1")
+    rates = list(steady(lambda size: tile(vector(elements=size * elements), accelerator, part)))
+    if chosen := best(rates):
+        value, doubt = chosen.operations_per_cycle, _uncertainty(chosen, [], 1.0)
+        yield Roof(VECTOR_UNIT, "measured", "op/cycle", value, "vector operations", "K1", doubt)
+        if chosen.operations_per_pj:
+            value = chosen.operations_per_pj
+            yield Roof(VECTOR_UNIT, "measured", "op/pJ", value, "vector operations", "K1", doubt)
 
 
 def _port_roofs(accelerator: Accelerator) -> Iterator[Roof]:
@@ -148,25 +163,29 @@ def _port_roofs(accelerator: Accelerator) -> Iterator[Roof]:
     if accelerator.buffers["global"].read_bytes_per_cycle is None:
         return
     part = accelerator.part_names.index(BUFFER)
-    side = _power_of_two(math.isqrt(accelerator.buffers["global"].capacity_bytes // 6))
+    side = power_of_two(math.isqrt(accelerator.buffers["global"].capacity_bytes // 6))
     rates: list[Rate] = []
     for rows in PORT_ROWS:
         # Deeper sums leave the results as they are: all that is added are reads.
-        rates += _steady(
-            lambda size, rows=rows: _tile(  # type: ignore[misc]
+        rates += steady(
+            lambda size, rows=rows: tile(  # type: ignore[misc]
                 matmul_chain(rows=rows, depth=size * side, columns=side), accelerator, part
             )
         )
-    best = max(rates, key=lambda rate: rate.bytes_per_cycle, default=None)
-    if best is not None and best.bytes_per_cycle:
-        yield Roof(BUFFER, "measured", "B/cycle", best.bytes_per_cycle, "reads", "K2")
-        yield Roof(BUFFER, "measured", "pJ/B", best.pj_per_byte, "reads", "K2")
+    chosen = max(rates, key=lambda rate: rate.bytes_per_cycle, default=None)
+    if chosen is not None and chosen.bytes_per_cycle:
+        few = [rate.bytes_per_cycle for rate in rates[:2]]
+        value = chosen.bytes_per_cycle
+        yield Roof(BUFFER, "measured", "B/cycle", value, "reads", "K2", _uncertainty(chosen, few, value))
+        doubt = _uncertainty(chosen, [rate.pj_per_byte for rate in rates], chosen.pj_per_byte)
+        yield Roof(BUFFER, "measured", "pJ/B", chosen.pj_per_byte, "reads", "K2", doubt)
 
 
 def _dram_roofs(accelerator: Accelerator) -> Iterator[Roof]:
     """K2 on DRAM, in each direction and both."""
     part = accelerator.part_names.index("dram")
     room = accelerator.buffers["global"].capacity_bytes
+    rates: dict[str, Rate] = {}
     for of, reads, writes in (("reads", 1, 0), ("writes", 0, 1), ("reads and writes", 1, 1)):
         chunk_bytes = max(min(LARGEST_CHUNK_BYTES, room // 8), 1)
         workload = stream(reads=reads, writes=writes, chunk_bytes=chunk_bytes)
@@ -175,128 +194,108 @@ def _dram_roofs(accelerator: Accelerator) -> Iterator[Roof]:
             chunks = CHUNKS * size
             schedule = Schedule(workload.name, ("stream",), (), (), (chunks,))
             timeline = simulate(lower(workload.with_batch(chunks), accelerator, schedule))
-            return _moved(timeline, part)
+            return moved(timeline, part)
 
-        for rate in _steady(run):
-            yield Roof(DRAM, "measured", "B/cycle", rate.bytes_per_cycle, of, "K2")
-            if of != "reads and writes":
-                yield Roof(DRAM, "measured", "pJ/B", rate.pj_per_byte, of, "K2")
+        rates.update((of, rate) for rate in steady(run))
+    for of, rate in rates.items():
+        value = rate.bytes_per_cycle
+        doubt = _uncertainty(rate, [other.bytes_per_cycle for other in rates.values()], value)
+        yield Roof(DRAM, "measured", "B/cycle", value, of, "K2", doubt)
+        if of != "reads and writes":
+            yield Roof(DRAM, "measured", "pJ/B", rate.pj_per_byte, of, "K2", _uncertainty(rate, [], 1.0))
+
+
+ROOF_KERNELS: dict[str, Callable[[Accelerator], Iterator[Roof]]] = {
+    ARRAY: _array_roofs,
+    VECTOR_UNIT: _vector_roofs,
+    BUFFER: _port_roofs,
+    DRAM: _dram_roofs,
+}
+SUSPECTS = {
+    "the read port of the global buffer": "buffers.global.read_bandwidth=1e9 B/cycle",
+    "the latency of DRAM, which double buffering does not cover": "dram.latency=0 cycles",
+    "refresh": "dram.refresh=off",
+    "banks, rows and turnarounds": "dram.fidelity=link",
+    "a limit of requests on their way": "dram.outstanding=0",
+    "conflicts of banks": "buffers.global.conflicts=off",
+}
+"""Causes that keep a machine below its datasheet, and the override that switches each of them off."""
+
+
+def causes(accelerator: Accelerator, roofs: tuple[Roof, ...]) -> Iterator[Roof]:
+    """The roofs; those that lie below the datasheet's get the cause that, switched off, lifts them most."""
+    sheet = {(roof.level, roof.unit): roof.value for roof in datasheet_roofs(accelerator)}
+    for roof in roofs:
+        stated = sheet.get((roof.level, roof.unit), 0.0)
+        if roof.unit not in ("op/cycle", "B/cycle") or roof.value >= BELOW * stated:
+            yield roof
+            continue
+        lifted: dict[str, float] = {}
+        for cause, override in SUSPECTS.items():
+            try:
+                changed = parse_template(accelerator.source, "<template>", [override])
+            except InputError:  # the machine has no such part
+                continue
+            if changed.digest != accelerator.digest:
+                found = ROOF_KERNELS[roof.level](changed)
+                values = [one.value for one in found if (one.unit, one.of) == (roof.unit, roof.of)]
+                lifted[cause] = max(values, default=0.0)
+        cause = max(lifted, key=lambda name: lifted[name], default="")
+        known = bool(cause) and lifted[cause] > roof.value * (1 + 1e-6)
+        yield roof.because(cause if known else "no part that can be switched off explains it")
 
 
 def _knee(accelerator: Accelerator) -> Iterator[KneePoint]:
     """K3, in order of intensity."""
     room = accelerator.buffers["global"].capacity_bytes
-    side = _power_of_two(math.isqrt(room // 3))
+    side = power_of_two(math.isqrt(room // 8))
     part = accelerator.part_names.index("dram")
     rows = 1
     while rows <= MOST_ROWS:
         short, long = (
-            _chain(matmul_chain(rows=rows, depth=side, columns=side, operators=length), accelerator, part)
+            chain(matmul_chain(rows=rows, depth=side, columns=side, operators=length), accelerator, part)
             for length in (CHAIN, 2 * CHAIN)
         )
+        rows *= 2
         if short is not None and long is not None:
             operations, cycles = long.operations - short.operations, long.cycles - short.cycles
-            if cycles <= 0:
-                continue
-            yield KneePoint(
-                intensity=operations / (long.bytes - short.bytes),
-                ops_per_cycle=operations / cycles,
-                compute_share=(long.compute_cycles - short.compute_cycles) / cycles,
-                transfer_share=(long.transfer_cycles - short.transfer_cycles) / cycles,
-            )
-        rows *= 2
-
-
-def _power_of_two(most: int) -> int:
-    """The largest power of two up to ``most``; at least 1."""
-    return 1 << max(most.bit_length() - 1, 0)
-
-
-def _chain(workload: Workload, accelerator: Accelerator, part: int) -> Counts | None:
-    """Runs a chain; None where the machine cannot."""
-    try:
-        schedule = Layerwise().search(workload, accelerator).schedule
-        return _moved(simulate(lower(workload, accelerator, schedule)), part)
-    except (BufferOverflow, MappingError):
-        return None
-
-
-def _moved(timeline: Timeline, part: int) -> Counts:
-    """The counters of a whole run."""
-    activities, energy_pj = timeline.program.activities, timeline.program.energy_pj
-    busy = busy_cycles(timeline.program)
-    return Counts(
-        cycles=timeline.latency_cycles,
-        operations=OPERATIONS_PER_MAC * int(activities.macs.sum()) + int(activities.vector_ops.sum()),
-        bytes=int(activities.bytes.sum()),
-        energy_pj=math.fsum(energy_pj[:, part].tolist()),
-        compute_cycles=busy["core"],
-        transfer_cycles=max(cycles for name, cycles in busy.items() if name != "core"),
-    )
-
-
-def _tile(workload: Workload, accelerator: Accelerator, part: int) -> Counts:
-    """Runs an operator as one tile, and counts from the tile's start to its end.
-
-    Raises :class:`MappingError` where the array cannot hold the tile.
-    """
-    name = workload.operators[0].name
-    program = lower(workload, accelerator, Schedule(workload.name, (name,), (), (), (1,)))
-    timeline = simulate(program)
-    row = int(np.flatnonzero(program.activities.kind == ActivityKind.TILE)[0])
-    event = int(np.flatnonzero(timeline.events.activity == row)[0])
-    read = accelerator.dataflow.port_bytes(TileColumns(*np.ascontiguousarray(program.shapes.T)))
-    return Counts(
-        cycles=int(timeline.events.end_cycles[event] - timeline.events.start_cycles[event]),
-        operations=OPERATIONS_PER_MAC * int(program.activities.macs[row]) + int(program.activities.vector_ops[row]),
-        bytes=int(read[0]) if read is not None and len(read) else 0,
-        energy_pj=float(program.energy_pj[row, part]),
-    )
-
-
-def _steady(run: Callable[[int], Counts]) -> Iterator[Rate]:
-    """The marginal rate from size 2 to size 4, if that from 1 to 2 is the same."""
-    try:
-        once, twice, four_times = (run(size) for size in (1, 2, 4))
-    except (BufferOverflow, MappingError):
-        return
-    first, second = twice.cycles - once.cycles, four_times.cycles - twice.cycles
-    if first > 0 and abs(second / (2 * first) - 1) <= STEADY:
-        operations, moved = four_times.operations - twice.operations, four_times.bytes - twice.bytes
-        energy_pj = four_times.energy_pj - twice.energy_pj
-        yield Rate(
-            operations_per_cycle=operations / second,
-            bytes_per_cycle=moved / second,
-            operations_per_pj=operations / energy_pj if energy_pj else 0.0,
-            pj_per_byte=energy_pj / moved if moved else 0.0,
-            overhead=abs(1 - four_times.operations / operations * second / four_times.cycles) if operations else 0.0,
-        )
-
-
-def _best(rates: Iterable[Rate]) -> Rate | None:
-    """The fastest rate; of all that are within a percent of it, the one with the least overhead."""
-    found = list(rates)
-    fastest = max((rate.operations_per_cycle for rate in found), default=0.0)
-    near = [rate for rate in found if rate.operations_per_cycle >= 0.99 * fastest]
-    return min(near, key=lambda rate: rate.overhead, default=None)
+            if cycles > 0:
+                yield KneePoint(
+                    intensity=operations / (long.bytes - short.bytes),
+                    ops_per_cycle=operations / cycles,
+                    compute_share=(long.compute_cycles - short.compute_cycles) / cycles,
+                    transfer_share=(long.transfer_cycles - short.transfer_cycles) / cycles,
+                )
 
 
 EXPONENTS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 15.0, 20.0, math.inf)
-"""Roofs are sharp, the exponent is soft: these are as many as one can tell apart."""
+"""As many as one can tell apart."""
 
 
-def _overlap_exponent(knee: Iterable[KneePoint]) -> float:
-    """The exponent that fits best in the logarithm; infinite where K3 could not run."""
-    points = list(knee)
-    if not points:
-        return math.inf
+def joint_fit(knee: tuple[KneePoint, ...]) -> Fit | None:
+    """P, B and p of K3 together.
 
-    def misfit(exponent: float) -> float:
-        total = 0.0
-        for point in points:
-            slow, fast = sorted((point.compute_share, point.transfer_share), reverse=True)
-            share = slow * (1 + (fast / slow) ** exponent) ** (1 / exponent) if exponent < math.inf else slow
-            total += math.log(share) ** 2
-        return total
-
-    return min(EXPONENTS, key=misfit)
+    For each exponent, y^-p = P^-p + (B I)^-p is linear in P^-p and B^-p, with relative weights; a hard corner is the
+    fastest point and the steepest one. The exponent with the least residuals counts.
+    """
+    if len(knee) < 3:
+        return None
+    intensity = np.array([point.intensity for point in knee])
+    rate = np.array([point.ops_per_cycle for point in knee])
+    fits: list[Fit] = []
+    for exponent in EXPONENTS:
+        if exponent < math.inf:
+            scale = rate.max()  # so that powers stay within range
+            columns = np.stack([(rate / scale) ** exponent, (rate / (intensity * scale)) ** exponent], axis=1)
+            size = np.linalg.norm(columns, axis=0)
+            found = np.linalg.lstsq(columns / size, np.ones(len(rate)), rcond=None)[0] / size
+            if (found <= 0).any():
+                continue
+            peak, slope = (scale * float(value) ** (-1 / exponent) for value in found)
+            guess = ((peak**-exponent) + (slope * intensity) ** -exponent) ** (-1 / exponent)
+        else:
+            peak, slope = float(rate.max()), float((rate / intensity).max())
+            guess = np.minimum(peak, slope * intensity)
+        error = float(np.sqrt(np.mean(np.log(guess / rate) ** 2)))
+        fits.append(Fit(peak, slope, exponent, error))
+    return min(fits, key=lambda one: one.error)

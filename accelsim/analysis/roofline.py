@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -39,6 +39,23 @@ TOLERANCE = 1e-9
 """How far rounding of ``float64`` may lift a point above its roof, relatively."""
 
 
+class Uncertainty(NamedTuple):
+    """How far a measured roof may be off: five terms, each relative to its value."""
+
+    repeatability: float
+    """Spread over repeated runs; 0, for a simulator repeats itself to the cycle."""
+    finite_size: float
+    """What size over time would be low by, at the largest size that was run; the slope leaves it out."""
+    kernel_below: float
+    """The slowest other kernel for the same roof, less this one: 0 or negative."""
+    kernel_above: float
+    """The fastest one, less this one."""
+    fit: float
+    """How much the rate changed when the size was doubled for the last time."""
+    constants: float | None = None
+    """Energies: the band of the template's constants; None where the template gives none."""
+
+
 @dataclass(frozen=True)
 class Roof:
     """One limit of a machine."""
@@ -54,6 +71,22 @@ class Roof:
     """What it is the limit of: ``MACs``, ``vector operations``, ``reads``, ``writes``, ``reads and writes``."""
     kernel: str = ""
     """Measured roofs: the micro-kernel."""
+    uncertainty: Uncertainty | None = None
+    """Measured roofs."""
+    cause: str = ""
+    """Of a measured roof below the datasheet's: what keeps it there."""
+
+    def because(self, cause: str) -> Roof:
+        """The same roof with a cause."""
+        return replace(self, cause=cause)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``accelsim roofline --json`` prints it."""
+        found: dict[str, Any] = {name: getattr(self, name) for name in ("level", "source", "unit", "value", "of")}
+        found["kernel"] = self.kernel
+        if self.uncertainty is not None:
+            found |= {"uncertainty": self.uncertainty._asdict(), "cause": self.cause}
+        return found
 
 
 class Limits(NamedTuple):

@@ -25,6 +25,7 @@ COMMANDS = {
     "memory": "memory",
     "replay": "replay",
     "roofline": "roofline",
+    "roofs": "roofs",
     "run": "run",
     "schedule": "run",
     "study": "sweep",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from accelsim.analysis.measure import Measurement, measure
+from accelsim.analysis.measure import Measurement
 from accelsim.analysis.roofline import Point, Roof, datasheet_roofs, roofline_points
+from accelsim.analysis.roofs_file import measured_roofs
 from accelsim.files import write_whole
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.timeline.table import Timeline
@@ -64,7 +65,7 @@ class Roofline:
         knee = {"knee": self.measurement.to_dict()} if self.measurement else {}
         return {
             "hardware": self.accelerator.name,
-            "roofs": [asdict(roof) for roof in self.roofs],
+            "roofs": [roof.to_dict() for roof in self.roofs],
             "points": points,
             **knee,
         }
@@ -145,7 +146,7 @@ def roofline(accelerator: Accelerator, *, measured: bool = False) -> Roofline:
 
     Args:
         accelerator: the machine.
-        measured: run the micro-kernels of :mod:`accelsim.analysis.measure` on it too.
+        measured: run the micro-kernels on it too, or use what they found before.
     """
-    found = measure(accelerator) if measured else None
+    found = measured_roofs(accelerator).measurement if measured else None
     return Roofline(accelerator, (*datasheet_roofs(accelerator), *(found.roofs if found else ())), found)

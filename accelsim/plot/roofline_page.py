@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +54,7 @@ def roofline_page(roofline: Roofline) -> str:
     accelerator = roofline.accelerator
     title = f"Roofline of {accelerator.name}"
     content = {
-        "roofs": [_rounded(asdict(roof)) for roof in roofline.roofs],
+        "roofs": [_rounded(roof.to_dict()) for roof in roofline.roofs],
         "runs": [
             {"name": run.name, "points": [_rounded(point.to_dict()) for point in run.points]} for run in roofline.runs
         ],

@@ -114,6 +114,13 @@ class Dataflow(ABC):
         """
         return None
 
+    def accessed_bytes(self, tiles: TileColumns) -> Mapping[str, tuple[IntColumn, IntColumn]] | None:
+        """For each buffer, by name, the bytes that each tile reads from it and writes to it.
+
+        Energies are these times the template's. None where a dataflow does not tell. Raises as :meth:`cost` does.
+        """
+        return None
+
     def mapping_efficiency(self, tiles: TileColumns) -> FloatTable | None:
         """The share of the array's elements that a tile uses while operands stream through it, in the mean.
 

@@ -99,7 +99,7 @@ def _map_group(
     shape: tuple[int, ...], passes: int, repeats: int, grid: Grid, costs: AccessCosts, best: FloatTable
 ) -> int:
     """Maps one group of a tile; writes the energy of all ``repeats`` groups, by part, to ``best``, and behind it the
-    bytes that they read through the global buffer's port.
+    bytes that they read through the global buffer's port, and read from and write to each buffer, in their order.
 
     ``shape`` is (batch, channels, filters, rows, columns, kernel_rows, kernel_columns, stride_rows, stride_columns,
     side_by_side, skips_bandwidth). Returns the cycles of all ``passes``, or -1 when no mapping fits.
@@ -160,13 +160,18 @@ def _map_group(
                 best[0], best[1], best[2] = mac_pj * repeats, global_pj * repeats, input_pj * repeats
                 best[3], best[4], best[5] = weight_pj * repeats, output_pj * repeats, accumulator_pj * repeats
                 best[6] = 0 if skips_bandwidth else global_reads * repeats
+                best[7], best[8] = global_reads * repeats, outputs * repeats
+                best[9], best[10] = macs // K * TK * p_k * repeats, inputs * p_k * repeats
+                best[11], best[12] = weights * NW * NH * TB * copies * repeats, weights * copies * repeats
+                best[13], best[14] = (output_writes + p_c * outputs) * repeats, output_writes * repeats
+                best[15], best[16] = outputs * repeats, outputs * repeats
     return best_cycles
 
 
 @kernel
 def map_tiles(tiles: TileColumns, grid: Grid, costs: AccessCosts, cycles: IntColumn, best: FloatTable) -> int:
-    """Fills ``cycles`` (tiles,) and ``best`` (tiles, 6 energies and the bytes through the port); returns the first tile
-    without a mapping, or -1."""
+    """Fills ``cycles`` (tiles,) and ``best`` (tiles, 6 energies, the bytes through the port, and those read from and
+    written to each of the 5 buffers); returns the first tile without a mapping, or -1."""
     for i in range(tiles.batch.shape[0]):
         batch, filters = tiles.batch[i], tiles.filters[i]
         channels = tiles.channels[i] // tiles.groups[i]
@@ -249,6 +254,11 @@ class SpatialCores(Dataflow):
         return cls(grid, AccessCosts(*costs))
 
     @property
+    def _columns(self) -> int:
+        """Of what :func:`map_tiles` writes down."""
+        return len(self.parts) + 1 + 2 * len(self.buffer_fields)
+
+    @property
     def macs_per_cycle(self) -> int:
         """PEs x lanes x vector length."""
         return self.grid.rows * self.grid.columns * self.grid.vector_length * self.grid.lanes
@@ -262,6 +272,11 @@ class SpatialCores(Dataflow):
         """Of each tile's best mapping; 0 for tiles that ``soma_attention_bandwidth`` exempts from the port's limit."""
         return self._map(tiles)[1][:, len(self.parts)].astype(np.int64)
 
+    def accessed_bytes(self, tiles: TileColumns) -> Mapping[str, tuple[IntColumn, IntColumn]]:
+        """Of each tile's best mapping."""
+        counts = self._map(tiles)[1][:, len(self.parts) + 1 :].astype(np.int64)
+        return {name: (counts[:, 2 * row], counts[:, 2 * row + 1]) for row, name in enumerate(self.buffer_fields)}
+
     def _map(self, tiles: TileColumns) -> tuple[IntColumn, FloatTable]:
         """Cycles, and what :func:`map_tiles` writes down; equal tiles are mapped once."""
         grid = self.grid
@@ -269,11 +284,11 @@ class SpatialCores(Dataflow):
         headroom = (grid.rows + 2) * (grid.columns + 2) * grid.lanes * grid.bandwidth_denominator
         tiles = checked_tiles(tiles, min(MOST_MACS, (1 << 62) // headroom))
         if not len(tiles.batch):
-            return np.empty(0, np.int64), np.empty((0, len(self.parts) + 1))
+            return np.empty(0, np.int64), np.empty((0, self._columns))
         distinct, inverse = np.unique(np.stack(tiles, axis=1), axis=0, return_inverse=True)
         columns = TileColumns(*(np.ascontiguousarray(column) for column in distinct.T))
         cycles: IntColumn = np.empty(len(distinct), np.int64)
-        best: FloatTable = np.empty((len(distinct), len(self.parts) + 1))
+        best: FloatTable = np.empty((len(distinct), self._columns))
         failed = int(map_tiles(columns, grid, self.costs, cycles, best))
         if failed >= 0:
             raise MappingError(self._no_mapping(columns, failed))

@@ -171,8 +171,7 @@ class SystolicArray(Dataflow):
         """The closed forms, bounded below by what the buffer's read port delivers."""
         products = self._products(tiles)
         accesses = self._accesses(products)
-        read_bytes = _read_bytes(accesses)
-        written_bytes = accesses.output_writes + (PARTIAL_SUM_BYTES - 1) * accesses.partial_sum_reads
+        read_bytes, written_bytes = _read_bytes(accesses), _written_bytes(accesses)
         cycles = self.shared_cycles(products)
         if rate := self.buffer.read_bytes_per_cycle:
             cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
@@ -209,6 +208,11 @@ class SystolicArray(Dataflow):
     def port_bytes(self, tiles: TileColumns) -> IntColumn:
         """See :meth:`Dataflow.port_bytes`: all reads pass the port."""
         return _read_bytes(self.accesses(tiles))
+
+    def accessed_bytes(self, tiles: TileColumns) -> Mapping[str, tuple[IntColumn, IntColumn]]:
+        """See :meth:`Dataflow.accessed_bytes`."""
+        accesses = self.accesses(tiles)
+        return {"global": (_read_bytes(accesses), _written_bytes(accesses))}
 
     def accesses(self, tiles: TileColumns) -> Accesses:
         """Accesses of each tile to the global buffer. Raises as :meth:`cost` does."""
@@ -292,3 +296,7 @@ class SystolicArray(Dataflow):
 
 def _read_bytes(accesses: Accesses) -> IntColumn:
     return accesses.input_reads + accesses.weight_reads + PARTIAL_SUM_BYTES * accesses.partial_sum_reads
+
+
+def _written_bytes(accesses: Accesses) -> IntColumn:
+    return accesses.output_writes + (PARTIAL_SUM_BYTES - 1) * accesses.partial_sum_reads

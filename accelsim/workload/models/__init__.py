@@ -12,7 +12,7 @@ from accelsim.workload.graph import Workload
 from accelsim.workload.models import plain_cnn
 from accelsim.workload.models.cnn import inception_resnet_v1, resnet
 from accelsim.workload.models.language_recipes import bert, gpt2, llama
-from accelsim.workload.models.micro import matmul_chain, stream, vector
+from accelsim.workload.models.micro import matmul_chain, stream, strided, vector
 from accelsim.workload.models.randwire import randwire
 from accelsim.workload.models.transformer import gpt2_decode, gpt2_prefill
 
@@ -21,6 +21,7 @@ RECIPES: dict[str, Callable[..., Workload]] = {
     "cnn.resnet": resnet,
     "micro.matmul_chain": matmul_chain,
     "micro.stream": stream,
+    "micro.strided": strided,
     "micro.vector": vector,
     "plain_cnn.inception_resnet_v1": plain_cnn.inception_resnet_v1,
     "plain_cnn.mobilenet_v2": plain_cnn.mobilenet_v2,

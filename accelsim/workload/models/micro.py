@@ -10,7 +10,7 @@ from __future__ import annotations
 from accelsim.errors import WorkloadError
 from accelsim.workload.graph import Workload
 from accelsim.workload.operator import Operand, Operator, Source
-from accelsim.workload.operators import Elementwise, MatMul, Move
+from accelsim.workload.operators import Conv2d, Elementwise, MatMul, Move
 from accelsim.workload.tensor import Tensor
 
 
@@ -96,3 +96,34 @@ def vector(*, elements: int = 65536, operations_per_element: int = 1) -> Workloa
         "vector", (operand,), Tensor("vector", (elements,)), operations_per_element=operations_per_element
     )
     return Workload("vector", (operator,), (source,))
+
+
+def strided(*, channels: int = 64, filters: int = 64, side: int = 64, stride: int = 1, bits: int = 8) -> Workload:
+    """A 1 x 1 convolution with a stride: of what it could read it uses one row in ``stride``, and one column.
+
+    Args:
+        channels: channels of its input.
+        filters: channels of its output.
+        side: rows and columns of its input.
+        stride: along both.
+        bits: bits per element.
+
+    Raises:
+        WorkloadError: a number below 1, or a stride larger than the input.
+    """
+    if min(channels, filters, side, stride) < 1 or stride > side:
+        raise WorkloadError(
+            f"{channels} channels, {filters} filters, a side of {side} and a stride of {stride}: expected numbers from "
+            "1 on, and a stride up to the side"
+        )
+    source = Tensor("input", (channels, side, side), bits)
+    out = -(-side // stride)
+    operator = Conv2d(
+        "strided",
+        (Operand((Source("input"),), (channels, side, side)),),
+        Tensor("strided", (filters, out, out), bits),
+        (Tensor("strided.weight", (filters, channels, 1, 1), bits),),
+        kernel=(1, 1),
+        stride=(stride, stride),
+    )
+    return Workload("strided", (operator,), (source,))
