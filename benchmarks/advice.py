@@ -13,10 +13,14 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from contextlib import suppress
 
 import accelsim
 from accelsim.analysis.advice import Advice, Option
 from accelsim.analysis.advise import advise
+from accelsim.errors import BufferOverflow
+from accelsim.hardware.accelerator import Accelerator
+from accelsim.schedule.notation import Schedule
 from accelsim.timeline.provenance import with_provenance
 from accelsim.workload.cut import cut_to_fit
 from accelsim.workload.graph import Workload
@@ -35,14 +39,23 @@ def load(name: str) -> Workload:
     return matmul_chain(rows=4096, depth=4096, columns=4096) if name == "gemm_4096" else accelsim.load_workload(name)
 
 
+def scheduled(workload: Workload, accelerator: Accelerator) -> tuple[Workload, Schedule]:
+    """The workload, its operators cut until every one of them finds room with its neighbours, layer by layer."""
+    capacity = accelerator.buffers["global"].capacity_bytes
+    for share in (1, 2, 4):
+        fitted = cut_to_fit(workload, capacity // share)
+        with suppress(BufferOverflow):
+            return fitted, accelsim.Layerwise().search(fitted, accelerator).schedule
+    raise SystemExit(f"{workload.name} finds no room on {accelerator.name}")
+
+
 def advice(name: str, machine: str) -> Advice:
     """The advice on a layer-by-layer run, all options simulated."""
-    workload, accelerator = load(name), accelsim.load_accelerator(machine)
-    fitted = cut_to_fit(workload, accelerator.buffers["global"].capacity_bytes)
-    schedule = accelsim.Layerwise().search(fitted, accelerator).schedule
+    accelerator = accelsim.load_accelerator(machine)
+    fitted, schedule = scheduled(load(name), accelerator)
     timeline = accelsim.simulate(accelsim.lower(fitted, accelerator, schedule))
     known = {"scheduler": "layerwise", "hardware_template": accelerator.source}
-    return advise(with_provenance(timeline, **known), workload, accelerator, top=1000, time_limit_seconds=SECONDS)
+    return advise(with_provenance(timeline, **known), fitted, accelerator, top=1000, time_limit_seconds=SECONDS)
 
 
 def judged(found: Advice) -> tuple[Option, Option, Option]:

@@ -30,6 +30,8 @@ from accelsim.workload.graph import Workload
 STEADY = 0.001
 """A rate is steady if doubling the size once more changes it by no more than this, relatively."""
 
+MOST_OVERHEAD = 0.05
+
 
 class Counts(NamedTuple):
     """What a run of a kernel did, read from its counters."""
@@ -149,8 +151,13 @@ def steady(run: Callable[[int], Counts]) -> Iterator[Rate]:
 
 
 def best(rates: Iterable[Rate]) -> Rate | None:
-    """The fastest rate; of all that are within a percent of it, the one with the least overhead."""
+    """The fastest rate; of all that are within a percent of it, the one with the least overhead.
+
+    Rates that leave much of their own run unexplained are used only where there is no other: between two sizes that
+    both waste a part of the array, work is added to lanes that had been idle, faster than the array could ever run.
+    """
     found = list(rates)
-    fastest = max((rate.operations_per_cycle for rate in found), default=0.0)
-    near = [rate for rate in found if rate.operations_per_cycle >= 0.99 * fastest]
+    trusted = [rate for rate in found if rate.overhead <= MOST_OVERHEAD] or found
+    fastest = max((rate.operations_per_cycle for rate in trusted), default=0.0)
+    near = [rate for rate in trusted if rate.operations_per_cycle >= 0.99 * fastest]
     return min(near, key=lambda rate: rate.overhead, default=None)

@@ -47,8 +47,10 @@ from accelsim.workload.models.micro import matmul_chain, stream, vector
 
 LARGEST_CHUNK_BYTES = 1 << 20
 CHUNKS = 8
-SIDES = (16, 32, 64, 120, 128, 168, 240, 256, 336, 480, 512, 672, 1024, 1680, 2048)
+SIDES = (16, 32, 64, 120, 128, 168, 240, 256, 336, 480, 512, 672, 1024, 1152, 1680, 2048)
 """Sides of K1's matrix product: powers of two and numbers with many divisors, so that any array is filled exactly."""
+SHAPES = (*((side, side, side) for side in SIDES), (2048, 1152, 512))
+"""Rows, depth and columns of K1's product; the last one is for arrays of 9 x 2^n rows, as in-memory ones have them."""
 PORT_ROWS = (1, 4, 16, 64)
 CHAIN = 4
 """Products in K3's shorter chain; the longer one has twice as many."""
@@ -124,18 +126,18 @@ def _uncertainty(chosen: Rate, variants: list[float], value: float) -> Uncertain
 def _array_roofs(accelerator: Accelerator) -> Iterator[Roof]:
     """K1 on the array, each of the three dimensions doubled in turn: dataflows fill and drain along different ones."""
     mac = accelerator.part_names.index("mac")
-    rates: dict[tuple[int, str], Rate] = {}
-    for side in SIDES:  # whether or not the buffer holds them: a program of a single tile gets the room that it needs
+    rates: dict[tuple[tuple[int, int, int], str], Rate] = {}
+    for shape in SHAPES:  # whether or not the buffer holds them: a program of a single tile gets the room that it needs
         for doubled in ("rows", "depth", "columns"):
 
-            def run(size: int, side: int = side, doubled: str = doubled) -> Counts:
-                sizes = {"rows": side, "depth": side, "columns": side, doubled: size * side}
-                return tile(matmul_chain(**sizes), accelerator, mac)
+            def run(size: int, shape: tuple[int, int, int] = shape, doubled: str = doubled) -> Counts:
+                sizes = dict(zip(("rows", "depth", "columns"), shape, strict=True))
+                return tile(matmul_chain(**{**sizes, doubled: size * sizes[doubled]}), accelerator, mac)
 
-            rates.update(((side, doubled), rate) for rate in steady(run))
+            rates.update(((shape, doubled), rate) for rate in steady(run))
     if chosen := best(rates.values()):
-        side = next(key[0] for key, rate in rates.items() if rate is chosen)
-        same = [rate for key, rate in rates.items() if key[0] == side]
+        shape = next(key[0] for key, rate in rates.items() if rate is chosen)
+        same = [rate for key, rate in rates.items() if key[0] == shape]
         value = chosen.operations_per_cycle
         doubt = _uncertainty(chosen, [rate.operations_per_cycle for rate in same], value)
         yield Roof(ARRAY, "measured", "op/cycle", value, "MACs", "K1", doubt)
@@ -211,10 +213,12 @@ ROOF_KERNELS: dict[str, Callable[[Accelerator], Iterator[Roof]]] = {
     BUFFER: _port_roofs,
     DRAM: _dram_roofs,
 }
+LIFTS = 0.001
+"""A cause lifts a roof by at least so much when it is switched off."""
 SUSPECTS = {
     "the read port of the global buffer": "buffers.global.read_bandwidth=1e9 B/cycle",
     "the latency of DRAM, which double buffering does not cover": "dram.latency=0 cycles",
-    "refresh": "dram.refresh=off",
+    "refresh": "dram.memory.refresh=off",
     "banks, rows and turnarounds": "dram.fidelity=link",
     "a limit of requests on their way": "dram.outstanding=0",
     "conflicts of banks": "buffers.global.conflicts=off",
@@ -223,7 +227,7 @@ SUSPECTS = {
 
 
 def causes(accelerator: Accelerator, roofs: tuple[Roof, ...]) -> Iterator[Roof]:
-    """The roofs; those that lie below the datasheet's get the cause that, switched off, lifts them most."""
+    """The roofs; those that lie below the datasheet's get the causes that lift them when switched off."""
     sheet = {(roof.level, roof.unit): roof.value for roof in datasheet_roofs(accelerator)}
     for roof in roofs:
         stated = sheet.get((roof.level, roof.unit), 0.0)
@@ -240,9 +244,9 @@ def causes(accelerator: Accelerator, roofs: tuple[Roof, ...]) -> Iterator[Roof]:
                 found = ROOF_KERNELS[roof.level](changed)
                 values = [one.value for one in found if (one.unit, one.of) == (roof.unit, roof.of)]
                 lifted[cause] = max(values, default=0.0)
-        cause = max(lifted, key=lambda name: lifted[name], default="")
-        known = bool(cause) and lifted[cause] > roof.value * (1 + 1e-6)
-        yield roof.because(cause if known else "no part that can be switched off explains it")
+        found_causes = [name for name in lifted if lifted[name] > roof.value * (1 + LIFTS)]
+        said = [f"{name} ({lifted[name]:,.6g} without)" for name in sorted(found_causes, key=lambda n: -lifted[n])]
+        yield roof.because(" and ".join(said) or "no part that can be switched off explains it")
 
 
 def _knee(accelerator: Accelerator) -> Iterator[KneePoint]:

@@ -86,9 +86,10 @@ def _latency(accelerator: Accelerator) -> Iterator[Finding]:
         schedule = Schedule("stream", ("stream",), (), (), (count,))
         program = lower(stream(reads=1, writes=0, chunk_bytes=chunk).with_batch(count), accelerator, schedule)
         loads = np.flatnonzero(program.activities.kind == ActivityKind.LOAD)
-        edges = program.dependencies
+        edges, loaded = program.dependencies, program.activities.kind == ActivityKind.LOAD
         chased = dataclasses.replace(
             program,
+            activities=program.activities._replace(bytes=np.where(loaded, program.activities.bytes, 0)),
             dependencies=DependencyTable(
                 np.concatenate([edges.before, loads[:-1]]), np.concatenate([edges.after, loads[1:]])
             ),

@@ -187,6 +187,10 @@ class DirectConvolution(Dataflow):
         """Input vectors, one a cycle, and weights, once a stripe."""
         return self._read_bytes(self._nest(self._checked(tiles)))
 
+    def accessed_bytes(self, tiles: TileColumns) -> Mapping[str, tuple[IntColumn, IntColumn]]:
+        """See :meth:`Dataflow.accessed_bytes`: results are written once."""
+        return {"global": (self.port_bytes(tiles), tiles.batch * tiles.filters * tiles.rows * tiles.columns)}
+
     def _checked(self, tiles: TileColumns) -> TileColumns:
         rate = self.buffer.read_bytes_per_cycle or Fraction(1)
         headroom = self.engine.kernels * self.engine.channels * rate.denominator * 8

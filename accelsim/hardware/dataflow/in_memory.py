@@ -153,7 +153,7 @@ class InMemory(Dataflow):
         read_bytes = self._read_bytes(products, additions)
         if rate := self.buffer.read_bytes_per_cycle:
             cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
-        written_bytes = products.repeats * products.M * products.N + PARTIAL_SUM_BYTES * additions
+        written_bytes = _written_bytes(products, additions)
         macs = products.repeats * products.M * products.N * products.K
         buffer_pj = self.buffer.read_pj_per_byte * read_bytes + self.buffer.write_pj_per_byte * written_bytes
         return TileCosts(cycles, np.stack([self.mac_pj * macs, buffer_pj], axis=1))
@@ -162,6 +162,12 @@ class InMemory(Dataflow):
         """Weights once, inputs for each fold of filters, sums that are added to."""
         products = self._products(tiles)
         return self._read_bytes(products, self._count(products)[1])
+
+    def accessed_bytes(self, tiles: TileColumns) -> Mapping[str, tuple[IntColumn, IntColumn]]:
+        """See :meth:`Dataflow.accessed_bytes`."""
+        products = self._products(tiles)
+        additions = self._count(products)[1]
+        return {"global": (self._read_bytes(products, additions), _written_bytes(products, additions))}
 
     def _count(self, products: Products) -> tuple[IntColumn, IntColumn]:
         cycles, additions = np.empty((2, len(products.repeats)), np.int64)
@@ -195,3 +201,9 @@ class InMemory(Dataflow):
                 f"tile {tile_text(tiles, row)}: {folds[row]} folds, at most {MOST_FOLDS}; cut the operator"
             )
         return Products(*(np.ascontiguousarray(column, dtype=np.int64) for column in products))
+
+
+def _written_bytes(products: Products, additions: IntColumn) -> IntColumn:
+    """Results, and sums that are added to later."""
+    written: IntColumn = products.repeats * products.M * products.N + PARTIAL_SUM_BYTES * additions
+    return written

@@ -318,22 +318,32 @@ class RowStationary(Dataflow):
     def cost(self, tiles: TileColumns) -> TileCosts:
         """Each tile's best mapping, bounded below by what the buffer's read port delivers, if it has a bandwidth."""
         tiles, cycles, words = self._map(tiles)
-        inputs, filters, sums_out, sums_in, filter_copies, input_copies = words.T
+        reads, writes = self._words(tiles, words)
         if rate := self.buffers["global"].read_bytes_per_cycle:
-            read_bytes = (inputs + filters + sums_in) * self.word_bytes
+            read_bytes = reads["global"] * self.word_bytes
             cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
+        energy_pj = [self.mac_pj * reads["sum"]]
+        for name, buffer in self.buffers.items():
+            of_words = buffer.read_pj_per_byte * reads[name] + buffer.write_pj_per_byte * writes[name]
+            energy_pj.append(of_words * self.word_bytes)
+        return TileCosts(cycles, np.stack(energy_pj, axis=1))
+
+    def accessed_bytes(self, tiles: TileColumns) -> Mapping[str, tuple[IntColumn, IntColumn]]:
+        """See :meth:`Dataflow.accessed_bytes`, of each tile's best mapping."""
+        tiles, _, words = self._map(tiles)
+        reads, writes = self._words(tiles, words)
+        return {name: (reads[name] * self.word_bytes, writes[name] * self.word_bytes) for name in self.buffer_fields}
+
+    def _words(self, tiles: TileColumns, words: IntColumn) -> tuple[dict[str, IntColumn], dict[str, IntColumn]]:
+        """Words read from and written to each buffer; a multiplication reads and writes its sum once."""
+        inputs, filters, sums_out, sums_in, filter_copies, input_copies = words.T
         groups = np.where(tiles.groups > 1, -(-tiles.filters // tiles.filters_per_group), 1)
         per_group = np.where(tiles.groups > 1, np.minimum(tiles.filters, tiles.filters_per_group), tiles.filters)
         macs = tiles.batch * groups * per_group * (tiles.channels // tiles.groups)
         for column in (tiles.rows, tiles.columns, tiles.kernel_rows, tiles.kernel_columns):
             macs = macs * column
         reads = {"global": inputs + filters + sums_in, "filter": macs, "input": macs, "sum": macs}
-        writes = {"global": sums_out, "filter": filter_copies, "input": input_copies, "sum": macs}
-        energy_pj = [self.mac_pj * macs]
-        for name, buffer in self.buffers.items():
-            of_words = buffer.read_pj_per_byte * reads[name] + buffer.write_pj_per_byte * writes[name]
-            energy_pj.append(of_words * self.word_bytes)
-        return TileCosts(cycles, np.stack(energy_pj, axis=1))
+        return reads, {"global": sums_out, "filter": filter_copies, "input": input_copies, "sum": macs}
 
     def port_bytes(self, tiles: TileColumns) -> IntColumn:
         """Inputs, filters, and sums read back, of each tile's best mapping."""
