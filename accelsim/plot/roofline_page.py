@@ -31,10 +31,10 @@ body { max-width: 1500px; }
 .maps .datasheet { stroke-dasharray: 7 5; }
 .maps .thin { stroke: var(--soft); stroke-width: 1.4; }
 .maps .mark { stroke: var(--soft); stroke-dasharray: 2 4; stroke-width: 1; }
-.maps .point { cursor: pointer; fill-opacity: .5; stroke-width: 1.3; }
-.maps .whole { fill-opacity: 1; stroke: var(--ink); stroke-width: 2; }
-.maps .faded { opacity: .1; }
-.maps .lit { fill-opacity: 1; stroke: var(--ink); stroke-width: 2.5; }
+.maps .plot { position: relative; }
+.maps canvas { height: 100%; left: 0; pointer-events: none; position: absolute; top: 0; width: 100%; }
+.maps .over { pointer-events: none; position: absolute; top: 0; }
+.maps .lit { fill: none; stroke: var(--ink); stroke-width: 2.5; }
 .maps .knee { fill: none; stroke: var(--soft); stroke-width: 1.4; }
 #tip { background: var(--card); border: 1px solid var(--line); border-radius: 8px; box-shadow: 0 2px 10px #0003;
   display: none; font-size: .86rem; max-width: 330px; padding: .5rem .7rem; pointer-events: none; position: fixed;
@@ -56,13 +56,13 @@ def roofline_page(roofline: Roofline) -> str:
     content = {
         "roofs": [_rounded(roof.to_dict()) for roof in roofline.roofs],
         "runs": [
-            {"name": run.name, "points": [_rounded(point.to_dict()) for point in run.points]} for run in roofline.runs
+            {"name": run.name, **_columns([_rounded(point.to_dict()) for point in run.points])} for run in roofline.runs
         ],
         "knee": [_rounded(point._asdict()) for point in roofline.measurement.knee] if roofline.measurement else [],
         "clock_hz": accelerator.clock_hz,
     }
     data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    script = Path(__file__).with_name("roofline_page.js").read_text(encoding="utf-8")
+    script = (Path(__file__).parent / "scripts" / "roofline.js").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -71,9 +71,9 @@ def roofline_page(roofline: Roofline) -> str:
         f'<p class="note">{html.escape(accelerator.description)}. {_EXPLANATION}</p>\n'
         '<div class="controls"><fieldset id="levels"></fieldset><span id="runs" class="legend"></span>'
         '<input type="search" id="search" placeholder="find an operator" aria-label="find an operator"></div>\n'
-        '<div class="maps"><figure><figcaption>Performance</figcaption><svg id="performance"></svg></figure>'
-        '<figure><figcaption>Energy</figcaption><svg id="energy"></svg></figure></div>\n'
-        '<h2>Points</h2><div class="scroll"><table id="table"></table></div><div id="tip"></div>\n'
+        f'<div class="maps"><figure><figcaption>Performance</figcaption>{_plot("performance")}</figure>'
+        f"<figure><figcaption>Energy</figcaption>{_plot('energy')}</figure></div>\n"
+        '<h2>Points</h2><div class="scroll"><table id="table"></table></div><p id="more" class="note"></p><div id="tip"></div>\n'
         "<noscript>The maps are drawn by a script inside this page.</noscript>\n"
         f'<script type="application/json" id="data">{data}</script>\n<script>\n{script}</script>\n</body>\n</html>\n'
     )
@@ -84,6 +84,16 @@ _EXPLANATION = (
     "area is its share of the run's cycles. An operator's time is that attributed to it, or that of its transfers "
     "where these took longer, hidden behind other operators."
 )
+
+
+def _plot(name: str) -> str:
+    """Axes and roofs, upon them the points as pixels, and above all the labels."""
+    return f'<div class="plot"><svg id="{name}"></svg><canvas></canvas><svg class="over"></svg></div>'
+
+
+def _columns(points: list[dict[str, Any]]) -> dict[str, Any]:
+    """Many points in few bytes: the names of the fields once, then a row a point."""
+    return {"fields": list(points[0]) if points else [], "rows": [list(point.values()) for point in points]}
 
 
 def _rounded(fields: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from accelsim.analysis.roofline import Point, datasheet_roofs, roofline_points
 from accelsim.errors import InputError, WorkloadError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.library import load_accelerator
-from accelsim.plot.roofline import roofline
+from accelsim.plot.roofline import Run, roofline
 from accelsim.timeline.table import Cause, Timeline
 from accelsim.workload.models.micro import matmul_chain, stream, vector
 from tests.strategies.programs import Draft
@@ -202,8 +202,18 @@ def test_the_page_loads_nothing_and_keeps_names_as_text(tmp_path: Path) -> None:
     assert data is not None
     content = json.loads(data[1])
     assert [run["name"] for run in content["runs"]] == ["<run>"]
-    assert {point["name"] for point in content["runs"][0]["points"]} == {"run", "</script><b>", "B", "C"}
+    (run,) = content["runs"]
+    place = run["fields"].index("name")
+    assert {row[place] for row in run["rows"]} == {"run", "</script><b>", "B", "C"}
     assert "<b>" not in page.replace("</script><b>", "")
+
+
+def test_a_page_of_ten_thousand_points_stays_small(tmp_path: Path) -> None:
+    found = roofline(example_machine()).add(worked_example())
+    points = found.runs[0].points
+    many = [dataclasses.replace(points[-1], name=f"{points[-1].name}.block{number}") for number in range(10_000)]
+    dataclasses.replace(found, runs=(Run("many", (*points, *many)),)).save(tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 5_000_000
 
 
 @pytest.mark.parametrize(("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])

@@ -9,10 +9,13 @@ const MAPS = {
   performance: { value: "ops_per_cycle", roof: "roof_ops_per_cycle", label: "performance (op/cycle)" },
   energy: { value: "ops_per_pj", roof: "roof_ops_per_pj", label: "energy efficiency (op/pJ = TOPS/W)" },
 };
+for (const run of data.runs) run.points = run.rows.map((row) => Object.fromEntries(run.fields.map((field, at) => [field, row[at]])));
 const levels = [...new Set(data.runs.flatMap((run) => run.points.map((point) => point.level)))];
 if (!levels.length) levels.push("dram");
 const latency = data.runs.map((run) => (run.points.length ? run.points[0].cycles : 1) || 1);
-let level = levels[0], lit = null, pinned = null, order = "share", wanted = "";
+const SHOWN = 200;
+let level = levels[0], lit = null, pinned = null, order = "share", wanted = "", rowsShown = SHOWN, known = { level: null };
+const placed = {};
 
 function element(tag, attributes, parent, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -29,7 +32,13 @@ function shown(value, digits = 4) {
   return value.toLocaleString("en-US", { maximumSignificantDigits: Math.max(digits, Math.ceil(Math.log10(size + 1))) });
 }
 
+// All points at the level shown, made once for each level.
 function points() {
+  if (known.level !== level) known = { level, points: allPoints() };
+  return known.points;
+}
+
+function allPoints() {
   return data.runs.flatMap((run, number) => run.points.filter((point) => point.level === level)
     .map((point) => ({ ...point, run: number, key: number + "\n" + point.name, share: point.cycles_attributed / latency[number] })));
 }
@@ -103,17 +112,56 @@ function draw(map) {
       element("title", {}, lines.lastChild, `K3: ${shown(point.intensity)} op/B, ${shown(point.ops_per_cycle)} op/cycle`);
     }
   }
-  const placed = all.filter((point) => point[key.value] > 0).map((point) => ({
+  placed[map] = all.filter((point) => point[key.value] > 0).map((point) => ({
     point, radius: 3.5 + 11 * Math.sqrt(Math.min(point.share, 1)) * (point.name === "run" ? 0.45 : 1),
     at: [point.intensity === null ? WIDTH - RIGHT + 24 : x(Math.log10(point.intensity)), y(Math.log10(point[key.value]))],
   })).sort((a, b) => (a.point.name === "run") - (b.point.name === "run") || b.radius - a.radius);
-  for (const one of placed) marker(svg, one);
-  const named = placed.filter((one) => one.point.name !== "run").sort((a, b) => b.point.share - a.point.share).slice(0, LABELLED);
-  for (const { point, radius, at } of [...placed.filter((one) => one.point.name === "run"), ...named]) {
+  drawPoints(map);
+  const over = svg.parentElement.querySelector(".over");
+  over.replaceChildren();
+  over.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
+  const named = placed[map].filter((one) => one.point.name !== "run").sort((a, b) => b.point.share - a.point.share).slice(0, LABELLED);
+  for (const { point, radius, at } of [...placed[map].filter((one) => one.point.name === "run"), ...named]) {
     const text = point.name === "run" ? (data.runs.length > 1 ? data.runs[point.run].name : "run") : point.name;
-    label(svg, text.length > 28 ? text.slice(0, 27) + "…" : text, at[0] + radius + 4, at[1] + 4, taken, "", "start", at, radius);
+    label(over, text.length > 28 ? text.slice(0, 27) + "…" : text, at[0] + radius + 4, at[1] + 4, taken, "", "start", at, radius);
   }
 }
+
+// The points as pixels: ten thousand elements of a page would be slow. What the search does not find is faint.
+function drawPoints(map) {
+  const canvas = document.getElementById(map).parentElement.querySelector("canvas"), box = canvas.getBoundingClientRect();
+  const ratio = window.devicePixelRatio || 1, context = canvas.getContext("2d"), many = placed[map].length > 2000;
+  canvas.width = Math.round(box.width * ratio);
+  canvas.height = Math.round(box.height * ratio);
+  context.scale(canvas.width / WIDTH, canvas.height / HEIGHT);
+  const ink = getComputedStyle(document.body).getPropertyValue("--ink");
+  for (const { point, radius, at } of placed[map]) {
+    const all = point.name === "run", color = COLORS[point.run % COLORS.length], faint = wanted !== "" && !all && !finds(point);
+    context.globalAlpha = faint ? 0.06 : all ? 1 : many ? 0.35 : 0.5;
+    context.fillStyle = color;
+    outline(context, point.run, radius, at);
+    context.fill();
+    if (many && !all) continue;
+    context.globalAlpha = faint ? 0.08 : 1;
+    context.strokeStyle = all ? ink : color;
+    context.lineWidth = all ? 2 : 1.3;
+    context.stroke();
+  }
+}
+
+function outline(context, run, radius, [x, y]) {
+  const side = radius * 0.9;
+  context.beginPath();
+  if (run % 4 === 0) context.arc(x, y, radius, 0, 2 * Math.PI);
+  else if (run % 4 === 1) context.rect(x - side, y - side, 2 * side, 2 * side);
+  else {
+    const corners = run % 4 === 2 ? [[0, -1.25], [1.15, 0.75], [-1.15, 0.75]] : [[0, -1.3], [1.3, 0], [0, 1.3], [-1.3, 0]];
+    corners.forEach(([dx, dy], corner) => context[corner ? "lineTo" : "moveTo"](x + dx * radius, y + dy * radius));
+    context.closePath();
+  }
+}
+
+const finds = (point) => point.name.toLowerCase().includes(wanted);
 
 function axes(svg, xs, ys, x, y, name) {
   const axis = element("g", {}, svg);
@@ -174,23 +222,17 @@ function roofLabels(svg, map, found, unit, roof, xs, x, y, taken) {
     "pointer-events": "none" }, svg, `${NAMES[level] || level} ${slope}`);
 }
 
-function marker(svg, { point, radius, at }) {
-  const color = COLORS[point.run % COLORS.length], side = radius * 0.9;
-  const shapes = [
-    () => element("circle", { cx: at[0], cy: at[1], r: radius }, svg),
-    () => element("rect", { x: at[0] - side, y: at[1] - side, width: 2 * side, height: 2 * side }, svg),
-    () => element("path", { d: `M${at[0]} ${at[1] - 1.25 * radius}l${1.15 * radius} ${2 * radius}h${-2.3 * radius}z` }, svg),
-    () => element("path", { d: `M${at[0]} ${at[1] - 1.3 * radius}l${1.3 * radius} ${1.3 * radius}l${-1.3 * radius} ${1.3 * radius}l${-1.3 * radius} ${-1.3 * radius}z` }, svg),
-  ];
-  const made = shapes[point.run % shapes.length]();
-  made.setAttribute("class", "point" + (point.name === "run" ? " whole" : ""));
-  made.setAttribute("fill", color);
-  made.setAttribute("stroke", color);
-  made.dataset.key = point.key;
-  made.addEventListener("mouseenter", (event) => { light(point.key); tip(point, event); });
-  made.addEventListener("mousemove", (event) => tip(point, event));
-  made.addEventListener("mouseleave", () => { light(pinned); document.getElementById("tip").style.display = "none"; });
-  made.addEventListener("click", () => { pin(point.key); });
+// The point under the pointer, the uppermost one of several.
+function pointAt(map, event) {
+  const box = document.getElementById(map).getBoundingClientRect();
+  const x = (event.clientX - box.left) / box.width * WIDTH, y = (event.clientY - box.top) / box.height * HEIGHT;
+  let found = null, nearest = Infinity;
+  for (const one of placed[map]) {
+    const away = Math.hypot(one.at[0] - x, one.at[1] - y) - one.radius;
+    if (away > 3 || (wanted && one.point.name !== "run" && !finds(one.point))) continue;
+    if (away < nearest || away < 0) { found = one.point; nearest = away; }
+  }
+  return found;
 }
 
 function rows(point) {
@@ -218,20 +260,26 @@ function tip(point, event) {
   box.style.top = Math.min(event.clientY + 16, innerHeight - box.offsetHeight - 8) + "px";
 }
 
+// Lights a point up on both maps and in the table.
 function light(key) {
+  if (lit === key) return;
   lit = key;
-  for (const made of document.querySelectorAll("[data-key]")) {
-    const name = made.dataset.key.split("\n")[1];
-    made.classList.toggle("lit", made.dataset.key === lit);
-    made.classList.toggle("faded", wanted !== "" && !name.toLowerCase().includes(wanted) && name !== "run" && made.tagName !== "TR");
+  for (const map of Object.keys(MAPS)) {
+    const over = document.getElementById(map).parentElement.querySelector(".over");
+    over.querySelector(".lit")?.remove();
+    const one = key !== null && placed[map].find(({ point }) => point.key === key);
+    if (one) element("circle", { class: "lit", cx: one.at[0], cy: one.at[1], r: one.radius + 1.5 }, over);
   }
+  for (const made of document.querySelectorAll("#table tr.lit")) made.classList.remove("lit");
+  rowOf(key)?.classList.add("lit");
 }
+
+const rowOf = (key) => [...document.querySelectorAll("#table tr[data-key]")].find((row) => row.dataset.key === key);
 
 function pin(key) {
   pinned = pinned === key ? null : key;
   light(pinned);
-  const row = [...document.querySelectorAll("#table tr")].find((one) => one.dataset.key === pinned);
-  if (row) row.scrollIntoView({ block: "nearest" });
+  rowOf(pinned)?.scrollIntoView({ block: "nearest" });
 }
 
 const COLUMNS = [
@@ -256,9 +304,17 @@ function table() {
     cell.addEventListener("click", () => { order = key; table(); });
     line.appendChild(cell);
   }
-  const found = points().filter((p) => p.name.toLowerCase().includes(wanted));
+  const found = points().filter(finds);
   found.sort((a, b) => (order === "name" ? a.name.localeCompare(b.name) : value(b) - value(a)));
-  for (const point of found) {
+  const more = document.getElementById("more"), hidden = found.length - rowsShown;
+  more.replaceChildren();
+  if (hidden > 0) {
+    const button = document.createElement("button");
+    button.textContent = "show more";
+    button.addEventListener("click", () => { rowsShown += 1000; table(); });
+    more.append(`${hidden.toLocaleString("en-US")} more points; search, sort, or `, button);
+  }
+  for (const point of found.slice(0, rowsShown)) {
     const row = body.insertRow();
     row.dataset.key = point.key;
     COLUMNS.forEach(([, , text], number) => {
@@ -272,6 +328,7 @@ function table() {
     row.addEventListener("click", () => pin(point.key));
   }
   made.replaceChildren(head, body);
+  lit = undefined;
   light(pinned);
 }
 
@@ -294,8 +351,24 @@ data.runs.forEach((run, number) => {
   item.append(mark, run.name);
   document.getElementById("runs").appendChild(item);
 });
+let waiting = 0;
 document.getElementById("search").addEventListener("input", (event) => {
   wanted = event.target.value.trim().toLowerCase();
-  table();
+  rowsShown = SHOWN;
+  clearTimeout(waiting);
+  waiting = setTimeout(() => { Object.keys(MAPS).forEach(drawPoints); table(); }, 60);
 });
+for (const map of Object.keys(MAPS)) {
+  const plot = document.getElementById(map).parentElement, box = document.getElementById("tip");
+  plot.addEventListener("mousemove", (event) => {
+    const point = pointAt(map, event);
+    plot.style.cursor = point ? "pointer" : "";
+    light(point ? point.key : pinned);
+    if (point) tip(point, event); else box.style.display = "none";
+  });
+  plot.addEventListener("mouseleave", () => { light(pinned); box.style.display = "none"; });
+  plot.addEventListener("click", (event) => { const point = pointAt(map, event); if (point) pin(point.key); });
+}
+addEventListener("resize", () => Object.keys(MAPS).forEach(drawPoints));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => Object.keys(MAPS).forEach(drawPoints));
 redraw();
