@@ -221,7 +221,8 @@ SUSPECTS = {
     "refresh": "dram.memory.refresh=off",
     "banks, rows and turnarounds": "dram.fidelity=link",
     "a limit of requests on their way": "dram.outstanding=0",
-    "conflicts of banks": "buffers.global.conflicts=off",
+    "banks of the global buffer": "buffers.global.ports.banks=1024",
+    "ports of the global buffer": "buffers.global.ports.read=1024",
 }
 """Causes that keep a machine below its datasheet, and the override that switches each of them off."""
 

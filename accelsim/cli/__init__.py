@@ -21,6 +21,7 @@ COMMANDS = {
     "explain": "run",
     "export": "show",
     "ledger": "ledger",
+    "lessons": "lessons",
     "list": "show",
     "memory": "memory",
     "replay": "replay",

@@ -10,7 +10,7 @@ import pytest
 
 from accelsim.analysis import roofs_file
 from accelsim.analysis.closure import closure
-from accelsim.analysis.measure import KneePoint, causes, joint_fit
+from accelsim.analysis.measure import KneePoint, causes, joint_fit, measure
 from accelsim.analysis.micro_kernels import Finding, bubble_power, micro_findings, overlap
 from accelsim.analysis.roofline import Roof
 from accelsim.hardware.accelerator import Accelerator
@@ -122,6 +122,14 @@ def test_a_dram_with_banks_lies_below_its_pins_because_of_refresh_and_banks() ->
     assert "banks, rows and turnarounds (" in roof.cause
     (fine,) = causes(machine, (Roof("dram", "measured", "B/cycle", 15.9, "reads", "K2"),))
     assert fine.cause == ""
+
+
+def test_banks_of_a_buffer_that_conflict_are_named() -> None:
+    ports = ("buffers.global.ports.width=16 B", "buffers.global.ports.banks=4")
+    found = measure(load_accelerator("scalesim_32x32", ports))
+    (array,) = (roof for roof in found.roofs if (roof.level, roof.unit) == ("array", "op/cycle"))
+    assert array.value < 0.5 * 2048
+    assert array.cause.startswith("banks of the global buffer (2,048 without)")
 
 
 def test_the_power_of_a_bubble_is_the_static_one() -> None:

@@ -12,13 +12,14 @@ from accelsim.workload.graph import Workload
 from accelsim.workload.models import plain_cnn
 from accelsim.workload.models.cnn import inception_resnet_v1, resnet
 from accelsim.workload.models.language_recipes import bert, gpt2, llama
-from accelsim.workload.models.micro import matmul_chain, stream, strided, vector
+from accelsim.workload.models.micro import blocked, matmul_chain, stream, strided, vector
 from accelsim.workload.models.randwire import randwire
 from accelsim.workload.models.transformer import gpt2_decode, gpt2_prefill
 
 RECIPES: dict[str, Callable[..., Workload]] = {
     "cnn.inception_resnet_v1": inception_resnet_v1,
     "cnn.resnet": resnet,
+    "micro.blocked": blocked,
     "micro.matmul_chain": matmul_chain,
     "micro.stream": stream,
     "micro.strided": strided,

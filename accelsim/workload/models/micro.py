@@ -127,3 +127,48 @@ def strided(*, channels: int = 64, filters: int = 64, side: int = 64, stride: in
         stride=(stride, stride),
     )
     return Workload("strided", (operator,), (source,))
+
+
+def blocked(*, side: int = 768, block: int = 128, bits: int = 8) -> Workload:
+    """A square matrix product in square blocks, as a small buffer forces it.
+
+    Each block of the two factors is loaded for every block product, sums stay on chip until they are complete.
+
+    Block products with one sum after another: the blocks of a row of the left factor times those of a column of the
+    right one, added in 32 bits.
+
+    Args:
+        side: rows and columns of both factors.
+        block: rows and columns of a block.
+        bits: bits per element of the factors, and of the result.
+
+    Raises:
+        WorkloadError: blocks that do not divide the side, or more than 10,000 block products.
+    """
+    if min(side, block) < 1 or side % block or (side // block) ** 3 > 10_000:
+        raise WorkloadError(
+            f"a product of side {side} in blocks of {block}: expected blocks that divide the side, and at most 10,000 "
+            "block products"
+        )
+    count = side // block
+    shape = (block, block)
+    left = {(i, k): Tensor(f"left{i}.{k}", shape, bits) for i in range(count) for k in range(count)}
+    operators: list[Operator] = []
+    for i in range(count):
+        for j in range(count):
+            total = ""
+            for k in range(count):
+                name = f"product{i}.{j}.{k}"
+                last = k == count - 1
+                wide = 32 if count > 1 else bits
+                weights = (Tensor(f"{name}.right", shape, bits),)
+                operators.append(
+                    MatMul(name, (Operand((Source(left[i, k].name),), shape),), Tensor(name, shape, wide), weights)
+                )
+                if total:
+                    added = f"sum{i}.{j}.{k}"
+                    operands = tuple(Operand((Source(one),), shape) for one in (total, name))
+                    operators.append(Elementwise(added, operands, Tensor(added, shape, bits if last else 32)))
+                    name = added
+                total = name
+    return Workload("blocked", tuple(operators), tuple(left.values()))
