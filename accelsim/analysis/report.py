@@ -99,12 +99,12 @@ def dram_model(timeline: Timeline) -> dict[str, object]:
         return {"fidelity": "link", "energy": "per byte"}
     found: dict[str, object] = {"fidelity": use.fidelity, "energy": "per byte", "memory": use.memory}
     found |= {"channels": use.channels, "peak_bytes_per_cycle": use.peak_bytes_per_cycle}
+    busy = busy_of_link(timeline)
+    moved = sum(traffic(timeline.program)[:2])
+    found["efficiency"] = moved / busy / use.peak_bytes_per_cycle if busy else 0.0
     if use.fidelity == "banks":
-        busy = busy_of_link(timeline)
-        moved = (use.bursts_read + use.bursts_written) * use.burst_bytes
         found |= {
             "energy": "command counters",
-            "efficiency": moved / busy / use.peak_bytes_per_cycle if busy else 0.0,
             "row_hits": use.row_hits,
             "row_misses": use.row_misses,
             "row_conflicts": use.row_conflicts,
@@ -241,12 +241,13 @@ class Report:
         if use is None:
             return []
         peak = f"{use.channels} x {use.memory}, {use.peak_bytes_per_cycle:g} B/cycle at the pins"
+        share = f"{100 * float(str(model['efficiency'])):.2f} %"
         if use.fidelity != "banks":
-            return [Row("DRAM model", use.fidelity, peak)]
+            return [Row("DRAM model", use.fidelity, f"{peak}; energy per byte"), Row("DRAM efficiency", share)]
         rows = f"{use.row_hits:,} row hits, {use.row_misses:,} misses, {use.row_conflicts:,} conflicts"
         return [
             Row("DRAM model", "banks", f"{peak}; energy from command counters"),
-            Row("DRAM efficiency", f"{100 * float(str(model['efficiency'])):.2f} %", rows),
+            Row("DRAM efficiency", share, rows),
         ]
 
     def _cycles_row(self, name: str, cycles: int, note: str = "") -> Row:

@@ -52,6 +52,11 @@ def simulate(
         raise InputError(f"one program shares {share!r} with nobody; give a list of programs")
     check_program(program)
     run = import_module(f"accelsim.engine.{engine}").run  # imported when used: each needs a library of its own
+    if program.memory is not None and program.memory.fidelity == "calibrated":
+        from accelsim.engine.calibrated import run_calibrated  # compiled code that other programs do without
+
+        events, use = run_calibrated(program, program.memory, run)
+        return Timeline(events, program, engine, memory=use)
     events, served = run(program)
     if served is None or program.memory is None:
         return Timeline(events, program, engine)

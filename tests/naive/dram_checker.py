@@ -95,7 +95,7 @@ def violations(memory: DramMemory, commands) -> list[str]:
             apart(command, "group", group, t.tCCD_L)
             apart(command, "rank", rank, max(t.tCCD_S, t.tBL))
             if command is RD:
-                apart(WR, "group", group, t.tCWL + t.tBL + t.tWTR_L)
+                apart(WR, "group", group, t.tCWL + (t.tBL_max or t.tBL) + t.tWTR_L)
                 apart(WR, "rank", rank, t.tCWL + t.tBL + t.tWTR_S)
             else:
                 apart(RD, "rank", rank, turn)
@@ -123,6 +123,7 @@ def violations(memory: DramMemory, commands) -> list[str]:
             apart(ACT, "bank", bank, t.tRC)
             apart(PRE, "bank", bank, t.tRP)
             apart(REFB, "bank", bank, t.tRFCpb)
+            apart(REFB, "rank", rank, t.tPBR2PBR or t.tRREFD)
         for scope, which in (("bank", bank), ("group", group), ("stack", stack), ("rank", rank)):
             if bank >= 0 or scope == "rank":
                 last[command, scope, which] = now

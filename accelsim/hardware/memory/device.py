@@ -61,6 +61,7 @@ class Gap(IntEnum):
     REF_PRE = auto()
     REFB_ACT = auto()
     REFB_ACT_S = auto()
+    REFB_REFB = auto()
     ROW_BUS = auto()
     """Cycles for which ACT holds the bus of row commands."""
     READ_RETURN = auto()
@@ -223,7 +224,7 @@ def refresh_bank(d: Device, bank: int, cycle: int) -> None:
     later(d.banks, bank, ACT, cycle + d.gaps[Gap.REFB_ACT])
     later(d.banks, bank, REFB, cycle + d.gaps[Gap.REFB_ACT])
     later(d.ranks, rank, R_ACT, cycle + d.gaps[Gap.REFB_ACT_S])
-    later(d.ranks, rank, R_REFB, cycle + d.gaps[Gap.REFB_ACT_S])
+    later(d.ranks, rank, R_REFB, cycle + d.gaps[Gap.REFB_REFB])
     record(d, cycle, Command.REFB, rank, bank, -1)
 
 

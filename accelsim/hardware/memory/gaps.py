@@ -36,7 +36,7 @@ def command_gaps(template: MemoryTemplate) -> IntColumn:
         Gap.ACT_WR: t.tRCDWR,
         Gap.ACT_PRE: t.tRAS,
         Gap.ACT_REF: t.tRC,
-        Gap.ACT_REFB_S: t.tRRD_S if t.tRREFD else 0,
+        Gap.ACT_REFB_S: t.tRRD_S if t.tRREFD and t.tPBR2PBR is None else 0,  # JESD235; JESD209 has none
         Gap.RD_RD_S: same_rank,
         Gap.RD_RD_L: max(t.tBL, t.tCCD_L),
         Gap.RD_RD_STACK: other_stack,
@@ -48,7 +48,7 @@ def command_gaps(template: MemoryTemplate) -> IntColumn:
         Gap.WR_WR_L: max(t.tBL, t.tCCD_L),
         Gap.WR_WR_RANK: t.tBL if on_one_bus else 0,
         Gap.WR_RD_S: write_burst + t.tWTR_S,
-        Gap.WR_RD_L: write_burst + t.tWTR_L,
+        Gap.WR_RD_L: t.tCWL + (t.tBL if t.tBL_max is None else t.tBL_max) + t.tWTR_L,
         Gap.WR_RD_RANK: write_burst + t.tCS - t.tCL if on_one_bus else 0,
         Gap.WR_PRE: write_burst + t.tWR,
         Gap.PRE_ACT: t.tRP,
@@ -59,6 +59,7 @@ def command_gaps(template: MemoryTemplate) -> IntColumn:
         Gap.REF_PRE: t.tRFC,
         Gap.REFB_ACT: per_bank,
         Gap.REFB_ACT_S: t.tRREFD,
+        Gap.REFB_REFB: t.tRREFD if t.tPBR2PBR is None else t.tPBR2PBR,
         Gap.READ_RETURN: read_burst,
     }
     if template.controller in ("ramulator", "ramulator_row_hit") and on_one_bus:

@@ -59,6 +59,7 @@ class Timing(Fields):
     """Distances between commands, in cycles of the clock, by their names in the JEDEC standards."""
 
     tBL: Cycles
+    tBL_max: Cycles | None = None
     tCL: Cycles
     tCWL: Cycles
     tRCDRD: Cycles
@@ -85,6 +86,7 @@ class Timing(Fields):
     tRFCpb: Cycles | None = None
     tREFIpb: Cycles | None = None
     tRREFD: Cycles = 0
+    tPBR2PBR: Cycles | None = None
     tAAD: Cycles | None = None
     tWCKPST: Cycles | None = None
     activate_length: Cycles = 1
