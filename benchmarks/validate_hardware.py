@@ -48,7 +48,7 @@ def main() -> None:
             members = [row for row in rows if row.group == group]
             aim = next((aim for aim in SETS[name].AIMS if aim.group == group), None)
             print(f"\n{group}: {summary(members, aim)}")
-            page += ["", f"### {group}", "", summary(members, aim), ""]
+            page += ["", f"## {group}", "", summary(members, aim), ""]
             page += ["| figure | published | simulated | error | why |", "| --- | --- | --- | --- | --- |"]
             for row in members:
                 published, simulated = number_text(row.published), number_text(row.simulated)
