@@ -26,6 +26,7 @@ from accelsim.timeline.stalls import CAUSE_NAMES, DRAIN, NO_OPERATOR, cycles_by_
 from accelsim.timeline.table import Cause, Timeline
 
 BANDWIDTH, LATENCY, SCHEDULE = "wait_load_bandwidth", "wait_load_latency", "wait_load_schedule"
+SHARED_PORT = "shared_port"
 READS, WRITES, SENDS, NO_WORK = "reads", "writes", "sends", "no_work"
 LABELS: Mapping[str, str] = {
     "useful_mac": "MACs that were needed, at the peak rate",
@@ -34,6 +35,7 @@ LABELS: Mapping[str, str] = {
     "idle_lanes": "lanes that a tile leaves unused",
     "fill_drain": "the array fills or drains",
     "wait_port": "the buffer's read port is too slow",
+    SHARED_PORT: "a transfer passes the buffer's port",
     "array_idle": "the array, not fully used",
     "compute": "a tile runs, of which the trace does not say what it does",
     BANDWIDTH: "waiting for a load while a link moves bytes",
@@ -169,6 +171,10 @@ def _core_cycles(timeline: Timeline, resource: int, accelerator: Accelerator | N
     def book(label: str, cycles: IntColumn, rows: IntColumn) -> None:
         np.add.at(found.setdefault(label, np.zeros(operators, dtype=np.int64)), rows, cycles)
 
+    ran = events.resource == resource
+    tile = events.activity[ran]
+    longer = (events.end_cycles - events.start_cycles)[ran] - program.activities.cycles[tile]
+    book(SHARED_PORT, longer, program.activities.operator[tile])
     for code in (*Cause, DRAIN):
         mine = idle.cause == code
         if code == Cause.LOAD:

@@ -25,6 +25,7 @@ from accelsim.engine.state import (
     OFFERED,
     PENDING,
     PHASE,
+    PORT_CYCLES,
     QUEUE,
     RELEASE,
     SERVED,
@@ -42,6 +43,8 @@ from accelsim.program.tables import (
     ResourceKind,
     account_queues,
     byte_costs,
+    port_cycles,
+    port_shares,
 )
 from accelsim.timeline.table import Cause, EventTable
 
@@ -118,13 +121,14 @@ def machine(program: Program) -> Machine:
     policy = np.where(alone, Arbitration.ROUND_ROBIN, resources.arbitration)
     first_return = np.cumsum(limit) - limit
     account, costs = account_queues(program.queues), np.array(byte_costs(program), dtype=np.int64)
-    arbitration = (account, costs, 0, program.queues.rank, 0, limit, first_return, 0, 0)
+    arbitration = (account, costs, 0, program.queues.rank, 0, limit, first_return, 0, 0, program.queues.port)
 
     # Programs can be long, so each column is put into its table and forgotten before the next one is made.
-    activities = np.empty((count + 1, 13), dtype=np.int64)
+    activities = np.empty((count + 1, 14), dtype=np.int64)
     activities[:count, QUEUE] = program.activities.queue
     activities[:count, CYCLES] = program.activities.cycles
     activities[:count, BYTES] = program.activities.bytes
+    activities[:count, PORT_CYCLES] = port_cycles(program)
     activities[:, ASKED_AT : RELEASE + 1] = -1
     activities[:, SERVED : PHASE + 1] = 0
     head, successors = _order(program, activities)
@@ -142,11 +146,14 @@ def machine(program: Program) -> Machine:
     counts = np.zeros(COUNTS, dtype=np.int64)
     counts[UNFINISHED] = count
     counts[[MEMORY_LINK, OFFERED, HANDED]] = -1
-    rates = (resources.bytes_numerator, resources.bytes_denominator, resources.latency_cycles, grant)
+    numerator, denominator = resources.bytes_numerator.copy(), resources.bytes_denominator.copy()
+    for core, share in port_shares(program).items():
+        numerator[core], denominator[core] = share.numerator, share.denominator
+    rates = (numerator, denominator, resources.latency_cycles, grant)
     return Machine(
         activities,
         columns(queues, program.queues.resource, rank, head, 0, -1, -1, -1, -1, -1, *arbitration),
-        columns(len(grant), *rates, first_queue[:-1], queue_count, 0, 0, -1, -1, 0, policy, 0),
+        columns(len(grant), *rates, first_queue[:-1], queue_count, 0, 0, -1, -1, 0, policy, 0, 0, 0, 0, 0, -1),
         columns(len(in_use), program.buffers.capacity_bytes, in_use, -1, pool, 0, 0, 0, -1, -1, 0),
         columns(
             len(releasers),

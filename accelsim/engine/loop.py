@@ -9,6 +9,7 @@ from __future__ import annotations
 from accelsim.engine.arbiter import account, claims_left_to_take, next_start, send_request
 from accelsim.engine.events import IntTable
 from accelsim.engine.heap import pop, push
+from accelsim.engine.port import enter_port, leave_port, postponed
 from accelsim.engine.state import (
     ACTIVITY,
     AFTER,
@@ -64,6 +65,8 @@ from accelsim.engine.state import (
     PENDING,
     PHASE,
     POOL,
+    PORT,
+    PORT_CYCLES,
     QUEUE,
     RANK,
     READY,
@@ -171,6 +174,7 @@ def hand_on(m: Machine, activity: int) -> bool:
     """A tile or grant has ended: its resource is free. Returns whether the activity finishes in this instant, too."""
     queue = m.activities[activity, QUEUE]
     resource = m.queues[queue, RESOURCE]
+    leave_port(m, resource)
     m.resources[resource, BUSY] = 0
     open_resource(m, resource)
     if m.activities[activity, SERVED] < m.activities[activity, BYTES]:
@@ -328,6 +332,8 @@ def start(m: Machine, events: IntTable, queue: int) -> None:
     m.queues[queue, READY] = 0
     m.resources[resource, BUSY] = 1
     account(m, resource, queue, granted)
+    if m.queues[queue, PORT] >= 0 or m.activities[activity, PORT_CYCLES] > 0:
+        enter_port(m, queue, activity)
     if m.queues[queue, LIMIT] > 0:
         send_request(m, queue, activity, end + m.resources[resource, LATENCY])
     if resource == m.counts[MEMORY_LINK] and size > 0:  # the memory says when it ends
@@ -370,7 +376,9 @@ def run_loop(m: Machine, events: IntTable) -> int:
             m.counts[HEAP] -= 1
             if activity >= len(m.activities):
                 wake(m, activity - len(m.activities))
-            elif m.activities[activity, PHASE] == HANDED_ON or hand_on(m, activity):
+            elif m.activities[activity, PHASE] == HANDED_ON or (
+                not postponed(m, events, activity) and hand_on(m, activity)
+            ):
                 finish(m, activity)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from accelsim.program.tables import ActivityKind, Arbitration
 
@@ -105,6 +107,31 @@ class Resource:
 
 
 @dataclass(slots=True, eq=False)
+class Port:
+    """Of a core's buffer, which transfers pass, too."""
+
+    share: Fraction
+    """Cycles of the port that a link takes in one of its own."""
+    links: dict[Resource, int] = field(default_factory=dict)
+    """Those that pass it now, and since when."""
+    busy: int = 0
+    """Cycles of links that passed it before, those of several links each for itself."""
+    tile_from: int = 0
+    """When the core's tile started."""
+    busy_from: int = 0
+    """What :meth:`busy_at` came to then."""
+
+    def busy_at(self, cycle: int) -> int:
+        """Cycles before this one in which links passed."""
+        return self.busy + sum(cycle - since for since in self.links.values())
+
+    def tile_end(self, tile: Activity, cycle: int) -> int:
+        """When the tile ends, from what is known at this cycle: the port serves it, and all that passed meanwhile."""
+        taken = math.ceil((self.busy_at(cycle) - self.busy_from) * self.share)
+        return self.tile_from + max(tile.cycles, tile.port_cycles + taken)
+
+
+@dataclass(slots=True, eq=False)
 class Account:
     """What a tenant, or a queue on its own, has been served on one link."""
 
@@ -119,6 +146,8 @@ class Queue:
     resource: Resource
     slot: int
     """Its place among the queues of the resource."""
+    port: Port | None
+    """That its transfers pass, too."""
     account: Account
     cost: int
     """What a byte counts in the account."""
@@ -151,6 +180,8 @@ class Activity:
     queue: Queue
     cycles: int
     bytes: int
+    port_cycles: int
+    """For which it needs a port that transfers pass, too."""
     previous: Activity | None = None
     next: Activity | None = None
     dependencies: list[Activity] = field(default_factory=list)

@@ -16,10 +16,19 @@ from simpy.events import EventPriority
 
 from accelsim.engine.events import RECORDED, event_table
 from accelsim.engine.memory_use import Served
-from accelsim.engine.parts import Account, Activity, Buffer, Claim, Queue, Resource
+from accelsim.engine.parts import Account, Activity, Buffer, Claim, Port, Queue, Resource
 from accelsim.engine.reference_banks import BankedMemory
 from accelsim.engine.status import Stuck, deadlock
-from accelsim.program.tables import ActivityKind, Arbitration, Program, ResourceKind, account_queues, byte_costs
+from accelsim.program.tables import (
+    ActivityKind,
+    Arbitration,
+    Program,
+    ResourceKind,
+    account_queues,
+    byte_costs,
+    port_cycles,
+    port_shares,
+)
 from accelsim.timeline.table import Cause, EventTable
 
 AFTER_ALL_ENDS = EventPriority(2)  # SimPy's own events have 0 and 1
@@ -61,15 +70,16 @@ class Machine:
 
     def read_queues(self, program: Program) -> list[Queue]:
         """The queues, hung on their resources; those of one tenant on one link have one account."""
-        columns = (program.queues.resource, account_queues(program.queues), program.queues.rank)
-        rows = zip(
-            *map(np.ndarray.tolist, columns), program.queues.outstanding.tolist(), byte_costs(program), strict=True
-        )
+        table = program.queues
+        columns = (table.resource, account_queues(table), table.rank, table.outstanding, table.port)
+        rows = zip(*map(np.ndarray.tolist, columns), byte_costs(program), strict=True)
+        self.ports = {core: Port(part) for core, part in port_shares(program).items()}
         queues: list[Queue] = []
-        for row, (resource, first, rank, outstanding, cost) in enumerate(rows):
+        for row, (resource, first, rank, outstanding, port, cost) in enumerate(rows):
             served_by = self.resources[resource]
             account = Account() if first == row else queues[first].account
-            queues.append(Queue(row, served_by, len(served_by.queues), account, cost, rank, outstanding))
+            slot, passes = len(served_by.queues), self.ports.get(port)
+            queues.append(Queue(row, served_by, slot, passes, account, cost, rank, outstanding))
             served_by.queues.append(queues[row])
         return queues
 
@@ -78,10 +88,11 @@ class Machine:
         columns = program.activities
         activities: list[Activity] = []
         last: dict[Queue, Activity] = {}
-        rows = zip(*map(np.ndarray.tolist, (columns.kind, columns.queue, columns.cycles, columns.bytes)), strict=True)
-        for row, (kind, queue_row, cycles, size) in enumerate(rows):
+        values = (columns.kind, columns.queue, columns.cycles, columns.bytes, port_cycles(program))
+        rows = zip(*map(np.ndarray.tolist, values), strict=True)
+        for row, (kind, queue_row, cycles, size, at_port) in enumerate(rows):
             queue = self.queues[queue_row]
-            activity = Activity(row, ActivityKind(kind), queue, cycles, size, last.get(queue))
+            activity = Activity(row, ActivityKind(kind), queue, cycles, size, at_port, last.get(queue))
             if activity.previous is None:
                 queue.head = activity
             else:
@@ -175,6 +186,13 @@ class Machine:
             self.finish(activity)
             return
         queue, resource = activity.queue, activity.queue.resource
+        if activity.port_cycles:
+            end = self.ports[resource.row].tile_end(activity, self.cycle)
+            if end > self.cycle:  # transfers passed the port meanwhile
+                self.wake_after(end - self.cycle, activity)
+                return
+        if queue.port:
+            queue.port.busy += self.cycle - queue.port.links.pop(resource)
         resource.busy = False
         self.recorded[resource.last_event][1] = self.cycle  # a memory behind the link may have said when
         if activity.bytes_served < activity.bytes:
@@ -269,6 +287,11 @@ class Machine:
         resource.busy = True
         resource.last = activity.row
         resource.count(queue, granted)
+        if queue.port:
+            queue.port.links[resource] = self.cycle
+        if activity.port_cycles:
+            port = self.ports[resource.row]
+            port.tile_from, port.busy_from = self.cycle, port.busy_at(self.cycle)
         if queue.outstanding:
             back = cycles + resource.latency
             queue.requests = [*queue.requests, (self.cycle + back, activity)][-queue.outstanding :]

@@ -18,6 +18,7 @@ QUEUE, NEXT, CYCLES, BYTES, FIRST_SUCCESSOR, FIRST_CLAIM, FIRST_RELEASE = range(
 # the last cycle at which one was resolved, RELEASE the least cause * (activities + 1) + activity of that cycle, or -1.
 PENDING, ASKED_AT, RELEASED_AT, RELEASE, SERVED, PHASE = range(7, 13)
 HANDED_ON, FINISHED = 1, 2  # PHASE
+PORT_CYCLES = 13  # of a tile on a core whose port transfers share
 
 # Columns of Machine.queues. RANK is the queue's place in queue_of_resource. SHORT is the buffer without room for the
 # head, or for the one that holds it back, or -1; SHORT_AT the cycle at which a sweep said so last, SHORT_BEFORE what
@@ -28,11 +29,16 @@ RESOURCE, RANK, HEAD, READY, SHORT, SHORT_AT, SHORT_BEFORE, AHEAD, BEHIND = rang
 # At most LIMIT requests are on their way (0: any number); of the last LIMIT ones, from row FIRST_RETURN of
 # Machine.returns, OLDEST is where the oldest stands. Until WAKING, an entry of the heap, the head may not go on.
 ACCOUNT, COST, SERVED_TO, PRIORITY, SERVED_IN, LIMIT, FIRST_RETURN, OLDEST, WAKING = range(9, 18)
+PORT = 18  # the core whose port the queue's transfers pass, or -1
 
 # Columns of Machine.resources. TURN is the slot, among the queues of the resource, at which the search begins.
 NUMERATOR, DENOMINATOR, LATENCY, GRANT, FIRST_QUEUE, QUEUES, BUSY, TURN, LAST, LAST_EVENT, IS_OPEN = range(11)
 # POLICY is its Arbitration; REACHED what the account came to that was served last, when it was.
 POLICY, REACHED = 11, 12
+# Of a core whose port transfers share: a cycle of a link takes NUMERATOR / DENOMINATOR cycles of the port; PORT_BUSY
+# such cycles have been, PORT_FROM of them when the tile started, at TILE_FROM. Of a link: its grant began at GRANT_FROM
+# and passes the port of core GRANT_PORT, or none (-1).
+PORT_BUSY, PORT_FROM, TILE_FROM, GRANT_FROM, GRANT_PORT = range(13, 18)
 
 # Columns of Machine.buffers. GIVER gave space back last. In sweep number BLOCKED_IN, the asker at place BLOCKED_BY was
 # the first without room; it lacked the buffer BLOCKED_SHORT. Buffers from which one activity claims together form a

@@ -51,6 +51,12 @@ class Accelerator:
         return self.vector_unit.operations_per_cycle
 
     @property
+    def transfers_pass_port(self) -> bool:
+        """Transfers to and from DRAM pass the port of buffer ``global`` that tiles read and write through."""
+        ports = self.buffers["global"].ports
+        return ports is not None and ports.dma_shared
+
+    @property
     def part_names(self) -> tuple[str, ...]:
         """The parts that energy is booked on, in the order of the columns of :class:`TileCosts`."""
         return ("mac", "vector", *(f"buffer.{name}" for name in self.buffers), "dram", "static")

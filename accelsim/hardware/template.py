@@ -88,6 +88,13 @@ def _accelerator(template: Template, source: str) -> Accelerator:
     dataflow = DATAFLOWS[template.pe_array.dataflow]
     buffers = make_buffers({name: fields for name, fields in template.buffers if fields is not None})
     dram = template.dram.link()
+    passed = buffers["global"].ports
+    if passed is not None and passed.dma_shared and dram.fidelity == "banks":
+        raise FieldMistake(
+            ("buffers", "global", "ports", "dma"),
+            "found 'shared'; transfers then pass the port at the link's bandwidth, which a memory with banks does not "
+            "have: set it to own, or dram.fidelity to link",
+        )
     numbers = _numbers(template, dram)
     return Accelerator(
         name=template.name,

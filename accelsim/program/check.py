@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import NoReturn
 
 import numpy as np
@@ -18,6 +19,7 @@ from accelsim.program.tables import (
     ResourceKind,
     account_queues,
     byte_costs,
+    port_shares,
 )
 
 MOST_REQUESTS = 1 << 16
@@ -143,7 +145,7 @@ def _check_resources(program: Program) -> None:
         for column in ("bytes_numerator", "bytes_denominator"):
             if getattr(resources, column)[row] == 0:
                 _reject("resources", column, row, 0, "the bandwidth of a link must be more than 0")
-    for column in ("bytes_numerator", "latency_cycles", "grant_bytes"):
+    for column in ("latency_cycles", "grant_bytes"):
         wrong = np.flatnonzero((resources.kind == ResourceKind.CORE) & (getattr(resources, column) != 0))
         if len(wrong):
             _reject(
@@ -158,7 +160,10 @@ def _check_queues(program: Program) -> None:
     _within(program, "queues", "weight", 1, MOST_REQUESTS + 1, "a weight")
     _within(program, "queues", "rank", 0, MAXIMUM_TOTAL, "a rank")
     _within(program, "queues", "outstanding", 0, MOST_REQUESTS + 1, "a limit of requests")
-    core = (program.resources.kind == ResourceKind.CORE)[queues.resource]
+    cores = program.resources.kind == ResourceKind.CORE
+    core = cores[queues.resource]
+    _rows(program, "queues", "port", "resources", len(cores), -1)
+    _check_ports(program, cores)
     limited = np.flatnonzero(core & (queues.outstanding > 0))
     if len(limited):
         row = int(limited[0])
@@ -171,6 +176,34 @@ def _check_queues(program: Program) -> None:
         _reject("queues", "weight", row, queues.weight[row], f"{other}; a tenant has one weight on a link")
 
 
+def _check_ports(program: Program, cores: npt.NDArray[np.bool_]) -> None:
+    """Transfers of links of one rate pass the port of a core that has one."""
+    queues, resources = program.queues, program.resources
+    rate_of: dict[int, Fraction] = {}
+    for row in np.flatnonzero(queues.port >= 0).tolist():
+        core, link = int(queues.port[row]), int(queues.resource[row])
+        if cores[link] or not cores[core]:
+            _reject("queues", "port", row, core, "transfers on a link pass the port of a core")
+        if min(resources.bytes_numerator[core], resources.bytes_denominator[core]) < 1:
+            rule = f"core {program.resource_names[core]!r} has no port with a bandwidth"
+            _reject("queues", "port", row, core, rule)
+        rate = Fraction(int(resources.bytes_numerator[link]), int(resources.bytes_denominator[link]))
+        if rate_of.setdefault(core, rate) != rate:
+            rule = f"links of {rate_of[core]} and {rate} bytes per cycle pass it; they must have one bandwidth"
+            _reject("queues", "port", row, core, rule)
+    for core, share in port_shares(program).items():
+        if max(share.numerator, share.denominator) >= 1 << 31:
+            raise MalformedProgram(
+                f"a cycle of a link is {share} cycles of the port of {program.resource_names[core]!r}; give bandwidths "
+                "as simpler fractions"
+            )
+    if (queues.port >= 0).any() and program.memory is not None and program.memory.fidelity == "banks":
+        raise MalformedProgram(
+            "transfers that pass a port go at the link's bandwidth, which a memory with banks does not have: set dma "
+            "to own, or fidelity to link"
+        )
+
+
 def _check_activities(program: Program) -> None:
     activities = program.activities
     _within(program, "activities", "kind", 0, len(ActivityKind), "an ActivityKind")
@@ -178,11 +211,12 @@ def _check_activities(program: Program) -> None:
     _rows(program, "activities", "operator", "operator_names", len(program.operator_names), -1)
     _rows(program, "activities", "tensor", "tensor_names", len(program.tensor_names), -1)
     _rows(program, "activities", "shape", "shapes", len(program.shapes), -1)
-    _sizes(program, "activities", "cycles", "bytes", "macs", "vector_ops")
+    _sizes(program, "activities", "cycles", "bytes", "macs", "vector_ops", "port_cycles")
     tile = activities.kind == ActivityKind.TILE
     core = (program.resources.kind == ResourceKind.CORE)[program.queues.resource][activities.queue]
     _none(program, "queue", tile != core, "tiles run on cores, loads, stores and sends on links")
     _none(program, "bytes", tile & (activities.bytes != 0), "a tile moves no bytes, must be 0")
+    _none(program, "port_cycles", ~tile & (activities.port_cycles != 0), "only tiles wait for ports, must be 0")
     _none(program, "cycles", ~tile & (activities.cycles != 0), "a transfer's time follows from its bytes, must be 0")
 
 
@@ -221,10 +255,18 @@ def _check_totals(program: Program) -> None:
     resources, activities = program.resources, program.activities
     resource = program.queues.resource[activities.queue]
     moved = np.bincount(resource, weights=activities.bytes, minlength=len(resources.kind)) * resources.bytes_denominator
-    cycles = float(activities.cycles.sum(dtype=np.float64))
-    cycles += float((moved / np.maximum(resources.bytes_numerator, 1)).sum())
+    cycles = float(activities.cycles.sum(dtype=np.float64)) + float(activities.port_cycles.sum(dtype=np.float64))
+    shares = list(port_shares(program).values())
+    on_links = float((moved / np.maximum(resources.bytes_numerator, 1)).sum())
+    cycles += on_links * (1.0 + sum(map(float, shares)))  # a port serves what passes it, and then the tiles
     cycles += float((np.bincount(resource, minlength=len(resources.kind)) * (resources.latency_cycles + 1.0)).sum())
     limit = MAXIMUM_TOTAL * (1 - 2**-20)
+    counted = on_links * max((share.numerator for share in shares), default=0)
+    if counted >= limit:
+        raise MalformedProgram(
+            f"links are busy for {on_links:.3e} cycles, each of which takes a share of a port with a numerator of up "
+            f"to {counted / on_links:.3e}; give bandwidths as simpler fractions"
+        )
     if cycles >= limit:
         raise MalformedProgram(
             f"the activities take {cycles:.3e} cycles in all, the clock counts to {MAXIMUM_TOTAL:.3e}"

@@ -13,6 +13,7 @@ from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.links import dram_links, joined_queues, joined_resources
 from accelsim.program.memory_plan import with_memory
+from accelsim.program.shared_ports import with_shared_ports
 from accelsim.program.tables import (
     SHAPE_COLUMNS,
     ActivityKind,
@@ -101,7 +102,7 @@ def _lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> 
         operator_macs=np.array([_own_macs(workload, number) for number in range(len(workload.operators))]),
         facts=_facts(workload, accelerator) | ({"over_capacity_bytes": over} if over else {}),
     )
-    return with_memory(program, accelerator, _FIRST_LINK)
+    return with_memory(with_shared_ports(program, accelerator), accelerator, _FIRST_LINK)
 
 
 def _capacity(tiling: Tiling, tensors: Sequence[LiveTensor], accelerator: Accelerator) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.links import SEPARATE, SHARED, DramLinks, dram_links, joined_queues, joined_resources
 from accelsim.program.memory_plan import with_memory
+from accelsim.program.shared_ports import with_shared_ports
 from accelsim.program.tables import (
     ActivityKind,
     Arbitration,
@@ -92,6 +93,7 @@ def rebind(program: Program, accelerator: Accelerator, recorded: Accelerator | N
         static_pj_per_cycle=machines * accelerator.static_pj_per_cycle,
         facts=facts,
     )
+    rebound = with_shared_ports(rebound, accelerator)
     return with_memory(rebound, accelerator, _links(rebound)[0]) if _links(rebound) else rebound
 
 
@@ -255,7 +257,7 @@ def _with_new_links(program: Program, old: list[int], new: DramLinks) -> _Bound:
         joined_resources(ResourceTable(*(column[resources] for column in program.resources)), new.resources),
         (*(program.resource_names[row] for row in resources.tolist()), *new.names),
         joined_queues(
-            kept._replace(resource=row_of_resource[kept.resource]),
+            kept._replace(resource=row_of_resource[kept.resource], port=np.full(len(others), -1)),
             new.queues._replace(resource=len(resources) + new.queues.resource),
         ),
         (*(program.queue_names[row] for row in others.tolist()), *new.queue_names),

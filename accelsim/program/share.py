@@ -168,6 +168,7 @@ def _queues(
         count = np.ones(len(program.queues.resource), dtype=np.int64)
         table = program.queues._replace(
             resource=np.array(rows)[program.queues.resource],
+            port=np.where(program.queues.port < 0, -1, np.array(rows)[program.queues.port]),
             tenant=tenant * count,
             weight=(1 if weights is None else weights[tenant]) * count,
         )

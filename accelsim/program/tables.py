@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import IntEnum
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -64,9 +65,10 @@ class ResourceTable(NamedTuple):
     kind: IntColumn
     """:class:`ResourceKind`."""
     bytes_numerator: IntColumn
-    """Links: bandwidth in bytes per cycle is numerator / denominator, exactly. Cores: 0."""
+    """Links: bandwidth in bytes per cycle is numerator / denominator, exactly. Cores: the same of the buffer port that
+    transfers pass, too; 0 = none does."""
     bytes_denominator: IntColumn
-    """Links: see ``bytes_numerator``. Cores: 1."""
+    """See ``bytes_numerator``; 1 where that is 0."""
     latency_cycles: IntColumn
     """Links: cycles from a transfer's last byte to its finish. Cores: 0."""
     arbitration: IntColumn
@@ -92,13 +94,16 @@ class QueueTable(NamedTuple):
     outstanding: IntColumn = _DEFAULT
     """Links: the most grants that may be on their way, from their start to a latency behind their end; 0 = any."""
 
+    port: IntColumn = _DEFAULT
+    """Links: the core whose buffer port the transfers pass, too, and make its tiles wait; -1: none."""
+
     def filled(self) -> QueueTable:
         """The table with the columns that were left out."""
         missing = {name: value for name, value in QUEUE_DEFAULTS.items() if getattr(self, name) is _DEFAULT}
         return self._replace(**{name: np.full(len(self.resource), value) for name, value in missing.items()})
 
 
-QUEUE_DEFAULTS = {"tenant": -1, "weight": 1, "rank": 0, "outstanding": 0}
+QUEUE_DEFAULTS = {"tenant": -1, "weight": 1, "rank": 0, "outstanding": 0, "port": -1}
 
 
 class ActivityTable(NamedTuple):
@@ -125,6 +130,8 @@ class ActivityTable(NamedTuple):
     """Tiles: vector operations executed."""
     shape: IntColumn
     """Tiles on the array: row in ``shapes``. Else, and where the shape is not known: -1."""
+    port_cycles: IntColumn = _DEFAULT
+    """Tiles: how long they need a buffer port that transfers pass, too. Else, and where it is left out: 0."""
 
 
 class DependencyTable(NamedTuple):
@@ -250,6 +257,9 @@ class Program:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queues", self.queues.filled())
+        if self.activities.port_cycles is _DEFAULT:
+            none = np.zeros(len(self.activities.queue), dtype=np.int64)
+            object.__setattr__(self, "activities", self.activities._replace(port_cycles=none))
         for name in ("resources", "queues", "activities", "dependencies", "claims", "releases", "buffers"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
         object.__setattr__(self, "operator_macs", frozen_column(self.operator_macs))
@@ -283,3 +293,24 @@ def byte_costs(program: Program) -> list[int]:
         for row in rows:
             costs[row] = whole // int(queues.weight[row])
     return costs
+
+
+def port_shares(program: Program) -> dict[int, Fraction]:
+    """For each core with a port that transfers pass: the cycles of the port that one cycle of a link takes.
+
+    All links that pass one port have the same bandwidth.
+    """
+    resources, queues = program.resources, program.queues
+    shares = {}
+    for queue in np.flatnonzero(queues.port >= 0).tolist():
+        core, link = int(queues.port[queue]), int(queues.resource[queue])
+        rates = [Fraction(int(resources.bytes_numerator[r]), int(resources.bytes_denominator[r])) for r in (link, core)]
+        shares[core] = rates[0] / rates[1]
+    return shares
+
+
+def port_cycles(program: Program) -> IntColumn:
+    """For each activity, how long it needs a port that transfers pass, too."""
+    passed = np.zeros(len(program.resources.kind), dtype=np.bool_)
+    passed[program.queues.port[program.queues.port >= 0]] = True
+    return np.where(passed[program.queues.resource[program.activities.queue]], program.activities.port_cycles, 0)

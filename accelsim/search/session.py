@@ -240,9 +240,9 @@ class Session:
         )
 
     def result(self, scheduler: str, seed: int, schedule: Schedule, found: Cost) -> SearchResult:
-        """What the search returns. On links with turns or limits, which no search looks at, it is simulated."""
+        """What the search returns. Where links take turns or ports are shared, it is simulated."""
         latency, energy = found.latency_cycles, found.energy_pj
-        if not self.accelerator.dram.serves_one_order:
+        if not self.accelerator.dram.serves_one_order or self.accelerator.transfers_pass_port:
             program = lower(self.workload, self.accelerator, schedule)
             latency = simulate(program).latency_cycles
             energy = float(program.energy_pj.sum()) + program.static_pj_per_cycle * latency

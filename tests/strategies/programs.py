@@ -40,8 +40,9 @@ class Draft:
 
     resources: list[tuple[int, ...]] = field(default_factory=list)
     queues: list[int] = field(default_factory=list)
-    rules: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """Of each queue: tenant, weight, rank, outstanding."""
+    rules: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    """Of each queue: tenant, weight, rank, outstanding, port."""
+    port_cycles: dict[int, int] = field(default_factory=dict)
     tenants: int = 0
     activities: list[tuple[int, int, int, int]] = field(default_factory=list)
     dependencies: list[tuple[int, int]] = field(default_factory=list)
@@ -49,8 +50,9 @@ class Draft:
     releases: list[tuple[int, int]] = field(default_factory=list)
     buffers: list[int] = field(default_factory=list)
 
-    def core(self) -> int:
-        self.resources.append((ResourceKind.CORE, 0, 1, 0, Arbitration.ROUND_ROBIN, 0))
+    def core(self, port: tuple[int, int] = (0, 1)) -> int:
+        """``port``: bytes per cycle of the port that transfers pass, too, as a fraction."""
+        self.resources.append((ResourceKind.CORE, *port, 0, Arbitration.ROUND_ROBIN, 0))
         return len(self.resources) - 1
 
     def link(
@@ -65,9 +67,11 @@ class Draft:
         self.resources.append((ResourceKind.LINK, numerator, denominator, latency, arbitration, grant))
         return len(self.resources) - 1
 
-    def queue(self, resource: int, *, tenant: int = -1, weight: int = 1, rank: int = 0, outstanding: int = 0) -> int:
+    def queue(
+        self, resource: int, *, tenant: int = -1, weight: int = 1, rank: int = 0, outstanding: int = 0, port: int = -1
+    ) -> int:
         self.queues.append(resource)
-        self.rules.append((tenant, weight, rank, outstanding))
+        self.rules.append((tenant, weight, rank, outstanding, port))
         self.tenants = max(self.tenants, tenant + 1)
         return len(self.queues) - 1
 
@@ -111,7 +115,7 @@ class Draft:
         buffer, claimed, taken_by = columns(self.claims, 3)
         return Program(
             resources=ResourceTable(*columns(self.resources, 6)),
-            queues=QueueTable(np.array(self.queues, dtype=np.int64), *columns(self.rules, 4)),
+            queues=QueueTable(np.array(self.queues, dtype=np.int64), *columns(self.rules, 5)),
             activities=ActivityTable(
                 queue=queue,
                 kind=kind,
@@ -124,6 +128,7 @@ class Draft:
                 macs=none * 0,
                 vector_ops=none * 0,
                 shape=none,
+                port_cycles=np.array([self.port_cycles.get(row, 0) for row in range(count)], dtype=np.int64),
             ),
             dependencies=DependencyTable(*columns(self.dependencies, 2)),
             claims=ClaimTable(buffer, claimed, taken_by, np.full(len(buffer), -1)),
@@ -162,16 +167,21 @@ class Drawn:
 
 
 def machine(source: Dice | Drawn) -> Draft:
-    """One to three cores and links, one to three queues each, of all kinds of rates, latencies and grants."""
+    """One to three cores and links, one to three queues each, of all kinds of rates, latencies and grants.
+
+    Some links pass the port of one of the cores, all these with the same rate.
+    """
     draft = Draft()
+    ports = source.integer(0, 2) == 0
+    rate = (source.integer(1, 7), source.integer(1, 3))
     for _ in range(source.integer(1, 3)):
-        core = draft.core()
+        core = draft.core((source.integer(1, 9), source.integer(1, 2)) if ports else (0, 1))
         for _ in range(source.integer(1, 3)):
             draft.queue(core)
     for _ in range(source.integer(1, 3)):
+        passed = source.integer(0, core) if ports and source.integer(0, 3) else -1
         link = draft.link(
-            source.integer(1, 7),
-            source.integer(1, 3),
+            *(rate if passed >= 0 else (source.integer(1, 7), source.integer(1, 3))),
             latency=source.integer(0, 6) if source.integer(0, 1) else 0,
             arbitration=Arbitration(source.integer(0, len(Arbitration) - 1)),
             grant=source.integer(1, 9) if source.integer(0, 1) else 0,
@@ -185,6 +195,7 @@ def machine(source: Dice | Drawn) -> Draft:
                 weight=weights[tenant] if tenant >= 0 else 1 + own,
                 rank=source.integer(0, 2),
                 outstanding=source.integer(1, 3) if source.integer(0, 2) == 0 else 0,
+                port=passed if source.integer(0, 3) else -1,
             )
     return draft
 
@@ -199,7 +210,9 @@ def add_activities(draft: Draft, source: Dice | Drawn, count: int) -> None:
         kind = ActivityKind(source.integer(1, 3))
         if draft.resources[draft.queues[queue]][0] == ResourceKind.CORE:
             kind = ActivityKind.TILE
-        draft.activity(kind, queue, size, tuple(sorted(after)))
+        row = draft.activity(kind, queue, size, tuple(sorted(after)))
+        if kind == ActivityKind.TILE and draft.resources[draft.queues[queue]][1]:
+            draft.port_cycles[row] = source.integer(0, 12)
 
 
 def add_private_buffer(draft: Draft, source: Dice | Drawn, rows: list[int]) -> None:

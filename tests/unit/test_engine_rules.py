@@ -517,16 +517,20 @@ def small() -> Draft:
         ("resources", 1, (1, 1, 1, 0, 0, -4), r"resources.grant_bytes\[1\] is -4"),
         ("resources", 0, (0, 0, 1, 5, 1, 0), r"resources.latency_cycles\[0\] is 5: a core has none"),
         ("queues", 0, 2, r"queues.resource\[0\] is 2: a row of resources \(it has 2 rows\) must be below 2"),
-        ("rules", 1, (0, 1, 0, 0), r"queues.tenant\[1\] is 0: a row of tenant_names \(it has 0 rows\)"),
-        ("rules", 1, (-1, 0, 0, 0), r"queues.weight\[1\] is 0: a weight must be at least 1"),
-        ("rules", 1, (-1, 1, -1, 0), r"queues.rank\[1\] is -1"),
+        ("rules", 1, (0, 1, 0, 0, -1), r"queues.tenant\[1\] is 0: a row of tenant_names \(it has 0 rows\)"),
+        ("rules", 0, (-1, 1, 0, 0, 0), r"queues.port\[0\] is 0: transfers on a link pass the port of a core"),
+        ("rules", 1, (-1, 1, 0, 0, 1), r"queues.port\[1\] is 1: transfers on a link pass the port of a core"),
+        ("rules", 1, (-1, 1, 0, 0, 0), r"queues.port\[1\] is 0: core 'resource0' has no port with a bandwidth"),
+        ("port_cycles", 0, 3, r"activities.port_cycles\[0\] is 3: load of 'tensor0': only tiles wait for ports"),
+        ("rules", 1, (-1, 0, 0, 0, -1), r"queues.weight\[1\] is 0: a weight must be at least 1"),
+        ("rules", 1, (-1, 1, -1, 0, -1), r"queues.rank\[1\] is -1"),
         (
             "rules",
             1,
-            (-1, 1, 0, 1 << 17),
+            (-1, 1, 0, 1 << 17, -1),
             r"queues.outstanding\[1\] is 131,072: a limit of requests",
         ),
-        ("rules", 0, (-1, 1, 0, 2), r"queues.outstanding\[0\] is 2: a core has no requests on their way"),
+        ("rules", 0, (-1, 1, 0, 2, -1), r"queues.outstanding\[0\] is 2: a core has no requests on their way"),
         ("activities", 0, (2, 1, 0, 4), r"activities.queue\[0\] is 2"),
         ("activities", 0, (1, 4, 0, 4), r"activities.kind\[0\] is 4"),
         ("activities", 0, (0, 1, 0, 4), r"activities.queue\[0\] is 0: load of 'tensor0': tiles run on cores"),
@@ -621,3 +625,50 @@ def test_a_link_with_one_queue_grants_whole_transfers(engine: str) -> None:
     first = draft.load(alone, 2)
     second = draft.load(low, 1, first)
     assert spans(draft, engine) == [(first, 0, 1), (interrupted, 0, 1), (second, 1, 2), (interrupted, 2, 3)]
+
+
+# --- 2: ports that tiles and transfers share --------------------------------------------------------------------------
+
+
+def test_a_tile_waits_for_the_port_that_transfers_pass(engine: str) -> None:
+    # A port of 4 bytes, a link of 2: a cycle of the link takes half of one of the port. The tile needs the port for 8
+    # cycles; the link is busy in cycles 0-9, which take 5: the tile ends at 13, not at 10.
+    draft = Draft()
+    core, link = draft.core((4, 1)), draft.link(2)
+    tile = draft.tile(draft.queue(core), 10)
+    draft.port_cycles[tile] = 8
+    draft.load(draft.queue(link, port=core), 20)
+    assert spans(draft, engine) == [(0, 0, 13), (1, 0, 10)]
+
+
+def test_only_what_passes_while_a_tile_runs_makes_it_wait(engine: str) -> None:
+    # The link works from 0 to 6 and from 9 on; the tile, which needs the port all the time, runs from 4. By 4 + 5 = 9
+    # two cycles of the link have passed, by 11 four (2 + 2), by 13 six, by 15 eight, by 17 nine, and no more follow.
+    draft = Draft()
+    core, link = draft.core((1, 1)), draft.link(1)
+    gate = draft.tile(draft.queue(draft.core()), 4)
+    again = draft.tile(draft.queue(draft.core()), 9)
+    tile = draft.tile(draft.queue(core), 5, gate)
+    draft.port_cycles[tile] = 5
+    passing = draft.queue(link, port=core)
+    draft.load(passing, 6)
+    draft.load(passing, 7, again)
+    assert sorted(spans(draft, engine)) == [(0, 0, 4), (1, 0, 9), (2, 4, 18), (3, 0, 6), (4, 9, 16)]
+
+
+def test_a_port_that_is_fast_enough_makes_nobody_wait(engine: str) -> None:
+    draft = Draft()
+    core, link = draft.core((100, 1)), draft.link(2)
+    tile = draft.tile(draft.queue(core), 10)
+    draft.port_cycles[tile] = 9  # and a cycle of the port for the ten of the link
+    draft.load(draft.queue(link, port=core), 20)
+    assert spans(draft, engine) == [(0, 0, 10), (1, 0, 10)]
+
+
+def test_links_that_pass_one_port_have_one_bandwidth() -> None:
+    draft = Draft()
+    core = draft.core((4, 1))
+    for rate in (1, 2):
+        draft.load(draft.queue(draft.link(rate), port=core), 1)
+    with pytest.raises(MalformedProgram, match="links of 1 and 2 bytes per cycle pass it"):
+        check_program(draft.program())

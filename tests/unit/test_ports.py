@@ -13,11 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accelsim
+from accelsim.analysis.ledger import ledger
+from accelsim.engine import simulate
 from accelsim.errors import TemplateError
 from accelsim.hardware.buffer import Buffer
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.hardware.dataflow.systolic import SystolicArray
 from accelsim.hardware.ports import PortFields
+from accelsim.program.tables import ActivityKind
+from accelsim.timeline.provenance import with_provenance
 
 TEMPLATE = "scalesim_32x32"
 DATAFLOWS = ("output_stationary", "weight_stationary", "input_stationary")
@@ -285,3 +289,48 @@ def test_machines_that_do_not_declare_ports_stay_what_they_are() -> None:
     one = accelsim.load_accelerator(TEMPLATE, ["pe_array.counting=causal"])
     other = accelsim.load_accelerator(TEMPLATE, ["pe_array.counting=causal", "buffers.global.ports.width=4 KiB"])
     assert one.digest != other.digest
+
+
+def port_run(width: int, dma: str, workload: str = "soma.gpt2_small_decode") -> accelsim.Timeline:
+    ports = (f"width={width} B", "single=true", f"dma={dma}")
+    machine = accelsim.load_accelerator("tpu_v1", [f"buffers.global.ports.{port}" for port in ports])
+    network = accelsim.load_workload(workload)
+    schedule = accelsim.Layerwise().search(network, machine).schedule
+    timeline = accelsim.simulate(accelsim.lower(network, machine, schedule))
+    return with_provenance(timeline, hardware_template=machine.source)
+
+
+def test_transfers_that_pass_the_port_make_tiles_wait_and_the_ledger_says_so() -> None:
+    own, shared = (port_run(64, dma) for dma in ("own", "shared"))
+    assert same_events(simulate(shared.program, "reference"), shared)
+    tile = own.program.activities.kind == ActivityKind.TILE
+
+    def took(timeline: accelsim.Timeline) -> int:
+        events = timeline.events
+        return int((events.end_cycles - events.start_cycles)[tile[events.activity]].sum())
+
+    waited = took(shared) - took(own)
+    assert waited > 0
+    assert shared.latency_cycles >= own.latency_cycles
+    core = ledger(shared).core.by_label(None)
+    assert core["shared_port"] == waited
+    assert sum(core.values()) == shared.latency_cycles
+    assert "shared_port" not in ledger(own).core.by_label(None)
+
+
+def test_a_wide_port_is_as_good_as_one_of_its_own() -> None:
+    own, shared = (port_run(4096, dma) for dma in ("own", "shared"))
+    # A cycle of the link takes 34/0.7/4096 of the port; what a tile leaves idle of it is more than that.
+    assert same_events(own, shared)
+
+
+def same_events(one: accelsim.Timeline, other: accelsim.Timeline) -> bool:
+    return all(map(np.array_equal, one.events, other.events))
+
+
+def test_a_bank_level_memory_cannot_share_the_port() -> None:
+    ports = ["width=256 B", "single=true", "dma=shared"]
+    overrides = [f"buffers.global.ports.{port}" for port in ports]
+    overrides += ["dram.memory.technology=ddr4_3200", "dram.fidelity=banks"]
+    with pytest.raises(TemplateError, match="a memory with banks does not"):
+        accelsim.load_accelerator("tpu_v1", overrides)

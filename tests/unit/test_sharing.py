@@ -68,12 +68,13 @@ def test_what_no_one_wants_costs_nothing() -> None:
 
 
 def with_a_common_link(program: Program) -> Program:
-    """Its first link is called ``dram`` and is like that of all others."""
-    link = int(np.flatnonzero(program.resources.kind == ResourceKind.LINK)[0])
+    """Its first link is called ``dram``, and all links are alike."""
+    links = np.flatnonzero(program.resources.kind == ResourceKind.LINK)
+    link = int(links[0])
     columns = {"bytes_numerator": 3, "bytes_denominator": 2, "latency_cycles": 2}
     changed = {name: getattr(program.resources, name).copy() for name in columns}
     for name, value in columns.items():
-        changed[name][link] = value
+        changed[name][links] = value
     names = tuple("dram" if row == link else name for row, name in enumerate(program.resource_names))
     return dataclasses.replace(program, resources=program.resources._replace(**changed), resource_names=names)
 
