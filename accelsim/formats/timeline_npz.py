@@ -104,7 +104,7 @@ def write_timeline(timeline: Timeline) -> bytes:
         arrays.update((f"{name}.{column}", values) for column, values in table._asdict().items())
     if program.memory is not None:
         arrays.update((f"memory.{column}", values) for column, values in program.memory.placement._asdict().items())
-    for name in ("operator_macs", "energy_pj", "shapes"):
+    for name in ("operator_macs", "operator_vector_ops", "energy_pj", "shapes"):
         arrays[name] = getattr(program, name)
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -159,7 +159,9 @@ def _read(path: Path, with_events: bool) -> Timeline:
             }
             energy_pj = _array(archive, members, "energy_pj", np.dtype(np.float64), 2)
             shapes = _array(archive, members, "shapes", dimensions=2)
-            operator_macs = _array(archive, members, "operator_macs")
+            own: dict[str, Any] = {"operator_macs": _array(archive, members, "operator_macs")}
+            if "operator_vector_ops.npy" in members:  # older files lack it
+                own["operator_vector_ops"] = _array(archive, members, "operator_vector_ops")
             plan, use = None, None
             if header.memory is not None:
                 places = (_array(archive, members, f"memory.{column}") for column in PlacementTable._fields)
@@ -169,7 +171,7 @@ def _read(path: Path, with_events: bool) -> Timeline:
     for name, shape, wanted in (
         ("energy_pj", energy_pj.shape, (len(columns["activities"].queue), len(header.part_names))),
         ("shapes", shapes.shape[1:], (len(SHAPE_COLUMNS),)),
-        ("operator_macs", operator_macs.shape, (len(header.operator_names) if len(operator_macs) else 0,)),
+        *((name, column.shape, (len(header.operator_names) if len(column) else 0,)) for name, column in own.items()),
     ):
         if shape != wanted:
             raise FormatError(f"{name} has shape {shape}, must be {wanted}")
@@ -180,7 +182,7 @@ def _read(path: Path, with_events: bool) -> Timeline:
         **columns,
         energy_pj=energy_pj,
         shapes=shapes,
-        operator_macs=operator_macs,
+        **own,
         **names,
         static_pj_per_cycle=header.static_pj_per_cycle,
         facts=header.facts,

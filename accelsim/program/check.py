@@ -65,6 +65,7 @@ def same_program(one: Program, other: Program) -> bool:
         and np.array_equal(one.energy_pj, other.energy_pj)
         and np.array_equal(one.shapes, other.shapes)
         and np.array_equal(one.operator_macs, other.operator_macs)
+        and np.array_equal(one.operator_vector_ops, other.operator_vector_ops)
         and all(getattr(one, name) == getattr(other, name) for name in NAMES)
         and one.static_pj_per_cycle == other.static_pj_per_cycle
         and one.facts == other.facts

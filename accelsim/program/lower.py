@@ -77,6 +77,7 @@ def _lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> 
     capacity, over = _capacity(tiling, tensors, accelerator)
     costs = work_costs([step.block.work for step in tiling.steps], accelerator)
     names = _Names.of(workload)
+    own = [operator.whole_work(workload.batch) for operator in workload.operators]
     rows = _tensor_rows(tiling, tensors, columns, names)
     links = dram_links(accelerator.dram)
     claims, releases = _claims(tiling, columns, rows)
@@ -99,7 +100,8 @@ def _lower(workload: Workload, accelerator: Accelerator, schedule: Schedule) -> 
         tensor_names=names.tensors,
         part_names=accelerator.part_names,
         static_pj_per_cycle=accelerator.static_pj_per_cycle,
-        operator_macs=np.array([_own_macs(workload, number) for number in range(len(workload.operators))]),
+        operator_macs=np.array([work.macs if isinstance(work, ArrayWork) else 0 for work in own]),
+        operator_vector_ops=np.array([work.operations if isinstance(work, VectorWork) else 0 for work in own]),
         facts=_facts(workload, accelerator) | ({"over_capacity_bytes": over} if over else {}),
     )
     return with_memory(with_shared_ports(program, accelerator), accelerator, _FIRST_LINK)
@@ -271,11 +273,6 @@ def _transfer_energy(accelerator: Accelerator, columns: LiveColumns) -> FloatTab
     per_byte = np.where(stored, accelerator.dram.write_pj_per_byte, accelerator.dram.read_pj_per_byte)
     energy[:, accelerator.part_names.index("dram")] = columns.moved_bytes[:count] * per_byte
     return energy
-
-
-def _own_macs(workload: Workload, number: int) -> int:
-    work = workload.operators[number].whole_work(workload.batch)
-    return work.macs if isinstance(work, ArrayWork) else 0
 
 
 def _facts(workload: Workload, accelerator: Accelerator) -> dict[str, int | float | str]:

@@ -44,8 +44,7 @@ def rebind(program: Program, accelerator: Accelerator, recorded: Accelerator | N
     """The same activities on ``accelerator``.
 
     What :func:`accelsim.program.lower.lower` made, rebound, is what it makes of the same schedule for the new machine,
-    with two exceptions: it is not refused where claims exceed the buffer (they block, and may come to a deadlock when
-    run), and the fact ``ideal_cycles`` is left out where the program does not tell it.
+    except that it is not refused where claims exceed the buffer: they block, and may come to a deadlock when run.
 
     Args:
         program: what to run; returned as it is if it was made for this very machine.
@@ -295,15 +294,14 @@ def _needed_bytes(program: Program, buffer: int) -> int:
 
 
 def _ideal_cycles(program: Program, accelerator: Accelerator) -> int | None:
-    """As lowering counts them, where nothing was computed twice, so that each operator's own vector work is known."""
-    own, executed = program.operator_macs, np.zeros(len(program.operator_names) + 1, dtype=np.int64)
-    np.add.at(executed, program.activities.operator, program.activities.vector_ops)
-    if not len(own) or executed.sum() != program.facts.get("vector_ops"):
+    """As lowering counts them, where the program tells each operator's own work."""
+    macs, vector_ops = program.operator_macs, program.operator_vector_ops
+    if not len(macs) or not len(vector_ops):
         return None
-    rates = accelerator.vector_unit.rates(_vector_functions(program, np.arange(len(executed) - 1)))
-    pairs = zip(executed[:-1].tolist(), rates, strict=True)
+    rates = accelerator.vector_unit.rates(_vector_functions(program, np.arange(len(vector_ops))))
+    pairs = zip(vector_ops.tolist(), rates, strict=True)
     on_vector_unit = sum(operations * rate.denominator // rate.numerator for operations, rate in pairs)
-    return int((own // accelerator.macs_per_cycle).sum()) + int(on_vector_unit)
+    return int((macs // accelerator.macs_per_cycle).sum()) + int(on_vector_unit)
 
 
 def _vector_functions(program: Program, operators: IntColumn) -> list[str]:

@@ -90,7 +90,8 @@ def share(
         tensor_names=joined.names("tensor_names", names),
         part_names=joined.part_names,
         tenant_names=names,
-        operator_macs=_operator_macs(programs),
+        operator_macs=_of_operators(programs, "operator_macs"),
+        operator_vector_ops=_of_operators(programs, "operator_vector_ops"),
         static_pj_per_cycle=math.fsum(program.static_pj_per_cycle for program in programs),
         facts=_facts(programs, names),
     )
@@ -126,7 +127,7 @@ def tenant_alone(program: Program, tenant: int) -> Program:
             name: getattr(program, name)
             for name in (
                 *("resource_names", "queue_names", "buffer_names", "operator_names", "tensor_names", "part_names"),
-                *("tenant_names", "operator_macs", "static_pj_per_cycle", "facts"),
+                *("tenant_names", "operator_macs", "operator_vector_ops", "static_pj_per_cycle", "facts"),
             )
         },
     )
@@ -295,9 +296,10 @@ class _Joined:
         return energy
 
 
-def _operator_macs(programs: Sequence[Program]) -> IntColumn:
-    known = all(len(program.operator_macs) == len(program.operator_names) for program in programs)
-    return np.concatenate([program.operator_macs for program in programs]) if known else np.zeros(0, dtype=np.int64)
+def _of_operators(programs: Sequence[Program], column: str) -> IntColumn:
+    """A column of one entry an operator, of all programs; empty if one of them does not know it."""
+    known = all(len(getattr(program, column)) == len(program.operator_names) for program in programs)
+    return np.concatenate([getattr(program, column) for program in programs]) if known else np.zeros(0, dtype=np.int64)
 
 
 def _facts(programs: Sequence[Program], names: Sequence[str]) -> dict[str, int | float | str]:

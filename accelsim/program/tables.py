@@ -247,6 +247,8 @@ class Program:
     """The programs that share this machine; empty for one that has it alone."""
     operator_macs: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """For each operator, its own multiply-accumulates, without recomputation; empty when not known."""
+    operator_vector_ops: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """For each operator, its own vector operations, without recomputation; empty when not known."""
     static_pj_per_cycle: float = 0.0
     """Energy that flows as long as the run lasts; accounted to the part ``static``."""
     facts: dict[str, int | float | str] = field(default_factory=dict)
@@ -263,6 +265,7 @@ class Program:
         for name in ("resources", "queues", "activities", "dependencies", "claims", "releases", "buffers"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
         object.__setattr__(self, "operator_macs", frozen_column(self.operator_macs))
+        object.__setattr__(self, "operator_vector_ops", frozen_column(self.operator_vector_ops))
         energy = np.asarray(self.energy_pj, dtype=np.float64, order="C")
         if energy.flags.writeable:
             energy = energy.copy()

@@ -54,7 +54,8 @@ def program_digest(program: Program) -> str:
         for column, values in zip(table._fields, table, strict=True):
             digest.update(f"{name}.{column} {len(values)}\n".encode())
             digest.update(np.ascontiguousarray(values, dtype="<i8").data)
-    for values, kind in ((program.energy_pj, "<f8"), (program.shapes, "<i8"), (program.operator_macs, "<i8")):
+    own = ((program.operator_macs, "<i8"), (program.operator_vector_ops, "<i8"))
+    for values, kind in ((program.energy_pj, "<f8"), (program.shapes, "<i8"), *own):
         digest.update(f"{values.shape}\n".encode())
         digest.update(np.ascontiguousarray(values, dtype=kind).data)
     names = [

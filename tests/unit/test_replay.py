@@ -21,7 +21,6 @@ from accelsim.library import (
     list_workloads,
     load_accelerator,
     load_workload,
-    shipped_onnx,
 )
 from accelsim.program.check import same_program
 from accelsim.program.lower import lower
@@ -92,7 +91,7 @@ def test_every_network_can_be_replayed(network: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hardware", list_accelerators())
 def test_runs_of_every_template_can_be_replayed(hardware: str, tmp_path: Path) -> None:
-    check_replay(record(shipped_onnx("resnet50"), hardware), tmp_path)
+    check_replay(record("resnet50", hardware), tmp_path)
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
