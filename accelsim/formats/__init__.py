@@ -105,7 +105,8 @@ def load_trace(
     """
     path = Path(path)
     readers = (reader for suffix, reader in TRACE_READERS.items() if path.name.endswith(suffix))
-    reader = TRACE_READERS[".et"] if path.is_dir() else next(readers, None)
+    chakra = path.is_dir() and not (path / "timeline.npz").exists()
+    reader = TRACE_READERS[".et"] if chakra else next(readers, None)
     if reader is None:
         if times is not None:
             raise InputError(f"{path}: is a timeline, which tells its times itself; give none for it")
