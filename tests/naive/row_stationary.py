@@ -197,6 +197,7 @@ def _run_pass(
                 arrived += not bus
             slots_left -= min(machine.sum_bus, slots_left)
             if done < len(order) and ready and there > order[done][0]:
+                run.crossed["busy"] += 1
                 column, c, k = order[done]
                 done += 1
                 worked = 0

@@ -33,10 +33,10 @@ def test_statistics_by_hand() -> None:
 
 
 def test_a_mapping_of_gemmini_by_hand() -> None:
-    # 2048 channels, 1000 filters of one position. L3 runs C16: 16 iterations of 128 channels x 1000 filters. Spatial are
-    # 16 channels and 10 filters: 8 x 100 folds of 16 x 16 weights, 16 cycles each, with 16 to load the first one and 15
-    # more until the last sum has left. Weights and inputs of an iteration take (128,000 + 128) / 16 = 8,008 cycles; the
-    # 1000 results leave once, in 63.
+    # 2048 channels, 1000 filters of one position. L3 runs C16: 16 iterations of 128 channels x 1000 filters. Spatial
+    # are 16 channels and 10 filters: 8 x 100 folds of 16 x 16 weights, 16 cycles each, with 16 to load the first and 15
+    # more until the last sum has left. Weights and inputs of an iteration take (128,000 + 128) / 16 = 8,008 cycles;
+    # the 1000 results leave once, in 63.
     row = next(row for row in read(DATA, "gemmini_firesim_layers.csv") if row["mapping"].startswith("L3[WIO] C16 -"))
     assert (row["C"], row["K"], row["P"], row["Q"]) == ("2048", "1000", "1", "1")
     machine = accelsim.load_accelerator("gemmini_16x16")

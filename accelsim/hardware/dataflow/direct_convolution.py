@@ -34,6 +34,7 @@ from accelsim.hardware.buffer import Buffer, BufferFields, OptionallyPortedBuffe
 from accelsim.hardware.dataflow.dataflow import (
     MOST_MACS,
     Dataflow,
+    FloatTable,
     IntColumn,
     PEArrayFields,
     TileColumns,
@@ -179,7 +180,7 @@ class DirectConvolution(Dataflow):
         if rate := self.buffer.read_bytes_per_cycle:
             cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
         written_bytes = tiles.batch * tiles.filters * tiles.rows * tiles.columns
-        macs = written_bytes * (tiles.channels // tiles.groups) * tiles.kernel_rows * tiles.kernel_columns
+        macs = self._macs(tiles)
         buffer_pj = self.buffer.read_pj_per_byte * read_bytes + self.buffer.write_pj_per_byte * written_bytes
         return TileCosts(cycles, np.stack([self.mac_pj * macs, buffer_pj], axis=1))
 
@@ -190,6 +191,15 @@ class DirectConvolution(Dataflow):
     def accessed_bytes(self, tiles: TileColumns) -> Mapping[str, tuple[IntColumn, IntColumn]]:
         """See :meth:`Dataflow.accessed_bytes`: results are written once."""
         return {"global": (self.port_bytes(tiles), tiles.batch * tiles.filters * tiles.rows * tiles.columns)}
+
+    def mapping_efficiency(self, tiles: TileColumns) -> FloatTable:
+        """MACs over what the engine could make while vectors stream through it."""
+        tiles = self._checked(tiles)
+        nest = self._nest(tiles)
+        streams = nest.groups * -(-nest.filters // self.engine.kernels) * nest.positions
+        streams = streams * nest.taps * -(-nest.channels // nest.vector)
+        efficiency: FloatTable = self._macs(tiles) / (streams * float(self.macs_per_cycle))
+        return efficiency
 
     def _checked(self, tiles: TileColumns) -> TileColumns:
         rate = self.buffer.read_bytes_per_cycle or Fraction(1)
@@ -228,6 +238,12 @@ class DirectConvolution(Dataflow):
             np.where(square, self.engine.channels // WINOGRAD_POINTS, self.engine.channels),
         )
         return Nest(*(np.ascontiguousarray(column, dtype=np.int64) for column in columns))
+
+    @staticmethod
+    def _macs(tiles: TileColumns) -> IntColumn:
+        points = tiles.batch * tiles.filters * tiles.rows * tiles.columns
+        macs: IntColumn = points * (tiles.channels // tiles.groups) * tiles.kernel_rows * tiles.kernel_columns
+        return macs
 
     def _read_bytes(self, nest: Nest) -> IntColumn:
         """A transformed square is sixteen values of each channel, and so is its kernel."""

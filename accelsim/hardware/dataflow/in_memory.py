@@ -28,6 +28,7 @@ from accelsim.hardware.buffer import Buffer, BufferFields, OptionallyPortedBuffe
 from accelsim.hardware.dataflow.dataflow import (
     MOST_MACS,
     Dataflow,
+    FloatTable,
     IntColumn,
     PEArrayFields,
     TileColumns,
@@ -168,6 +169,18 @@ class InMemory(Dataflow):
         products = self._products(tiles)
         additions = self._count(products)[1]
         return {"global": (self._read_bytes(products, additions), _written_bytes(products, additions))}
+
+    def mapping_efficiency(self, tiles: TileColumns) -> FloatTable:
+        """MACs over what the macros could make while inputs pass through them, round by round."""
+        products, macros = self._products(tiles), self.macros
+        repeats, M, N, K = products
+        folds = repeats * -(-N // macros.filters) * -(-K // macros.rows)
+        conversions = np.minimum(macros.columns_per_converter, np.minimum(N, macros.filters) * macros.slices)
+        streams = -(-folds // macros.macros) * M * macros.steps * conversions * macros.conversion_cycles
+        # The last round may hold narrow folds only, and then takes less than that.
+        streams = np.minimum(streams, self._count(products)[0])
+        efficiency: FloatTable = repeats * M * N * K / (streams * float(self.macs_per_cycle))
+        return efficiency
 
     def _count(self, products: Products) -> tuple[IntColumn, IntColumn]:
         cycles, additions = np.empty((2, len(products.repeats)), np.int64)

@@ -37,6 +37,7 @@ from accelsim.hardware.buffer import Buffer, BufferFields, OptionallyPortedBuffe
 from accelsim.hardware.dataflow.dataflow import (
     MOST_MACS,
     Dataflow,
+    FloatTable,
     IntColumn,
     PEArrayFields,
     TileColumns,
@@ -91,7 +92,7 @@ class ConvolutionShape(NamedTuple):
 
 
 class WordCounts(NamedTuple):
-    """Words that cross the edge of the array, in a tile."""
+    """Words that cross the edge of the array, in a tile; and for how many cycles the elements multiply."""
 
     inputs: int
     filters: int
@@ -101,6 +102,7 @@ class WordCounts(NamedTuple):
     filter_copies: int
     """Words written to the elements' stores: each goes to several elements; likewise below."""
     input_copies: int
+    busy: int
 
 
 @kernel
@@ -142,6 +144,7 @@ def run_passes(shape: ConvolutionShape, mapping: RowMapping, array: RowArray) ->
     inputs = 0
     filter_copies = 0
     input_copies = 0
+    busy = 0
     for last in range(64):  # all combinations of full and last parts; a count of 0 where there are no full ones
         n_groups, groups = _part(G, u, last & 1)
         n_filters, filters = _part(K, p * t, last >> 1 & 1)
@@ -173,13 +176,14 @@ def run_passes(shape: ConvolutionShape, mapping: RowMapping, array: RowArray) ->
         if last >> 5 & 1 == 0 or _up(P, e) == 1:
             cycles += times * (max(first, load + columns * column_macs) - first)
             filter_copies += times * filters * channels * rows * columns * groups * strip
+        busy += times * n_strips * B * Q * columns * column_macs
         words = times * n_strips * B * (columns + (Q - 1) * new_columns)
         inputs += words * per_column
         input_copies += words * strip * rows * channels * groups * min(t, filters)
     outputs = G * B * K * P * Q
     additions = _up(C, q * r) * _up(R, kernel_rows) * _up(S, kernel_columns)
     return cycles, WordCounts(
-        inputs, G * C * K * R * S, outputs * additions, outputs * (additions - 1), filter_copies, input_copies
+        inputs, G * C * K * R * S, outputs * additions, outputs * (additions - 1), filter_copies, input_copies, busy
     )
 
 
@@ -262,6 +266,7 @@ def map_tiles(tiles: TileColumns, array: RowArray, cycles: IntColumn, words: Int
         cycles[i], counts = run_passes(shape, mapping, array)
         words[i, 0], words[i, 1], words[i, 2] = counts.inputs, counts.filters, counts.sums_out
         words[i, 3], words[i, 4], words[i, 5] = counts.sums_in, counts.filter_copies, counts.input_copies
+        words[i, 6] = counts.busy
     return -1
 
 
@@ -336,14 +341,25 @@ class RowStationary(Dataflow):
 
     def _words(self, tiles: TileColumns, words: IntColumn) -> tuple[dict[str, IntColumn], dict[str, IntColumn]]:
         """Words read from and written to each buffer; a multiplication reads and writes its sum once."""
-        inputs, filters, sums_out, sums_in, filter_copies, input_copies = words.T
-        groups = np.where(tiles.groups > 1, -(-tiles.filters // tiles.filters_per_group), 1)
-        per_group = np.where(tiles.groups > 1, np.minimum(tiles.filters, tiles.filters_per_group), tiles.filters)
-        macs = tiles.batch * groups * per_group * (tiles.channels // tiles.groups)
-        for column in (tiles.rows, tiles.columns, tiles.kernel_rows, tiles.kernel_columns):
-            macs = macs * column
+        inputs, filters, sums_out, sums_in, filter_copies, input_copies, _ = words.T
+        macs = self._macs(tiles)
         reads = {"global": inputs + filters + sums_in, "filter": macs, "input": macs, "sum": macs}
         return reads, {"global": sums_out, "filter": filter_copies, "input": input_copies, "sum": macs}
+
+    def mapping_efficiency(self, tiles: TileColumns) -> FloatTable:
+        """MACs over what all elements could make while those with work multiply."""
+        tiles, _, words = self._map(tiles)
+        efficiency: FloatTable = self._macs(tiles) / (words[:, 6] * float(self.macs_per_cycle))
+        return efficiency
+
+    @staticmethod
+    def _macs(tiles: TileColumns) -> IntColumn:
+        groups = np.where(tiles.groups > 1, -(-tiles.filters // tiles.filters_per_group), 1)
+        per_group = np.where(tiles.groups > 1, np.minimum(tiles.filters, tiles.filters_per_group), tiles.filters)
+        macs: IntColumn = tiles.batch * groups * per_group * (tiles.channels // tiles.groups)
+        for column in (tiles.rows, tiles.columns, tiles.kernel_rows, tiles.kernel_columns):
+            macs = macs * column
+        return macs
 
     def port_bytes(self, tiles: TileColumns) -> IntColumn:
         """Inputs, filters, and sums read back, of each tile's best mapping."""
