@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import NamedTuple
 
 from accelsim.analysis.compare_sentences import sentences
@@ -239,7 +240,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         tables = "" if self.identical else "".join(table_html(table) for table in self.tables(ROWS))
-        return f"<h3>{html.escape(self.title)}</h3>{self.sentences_html()}{tables}"
+        viewer = import_module("accelsim.plot.notebook").viewer_frame([("A", self.a), ("B", self.b)])
+        return f"<h3>{html.escape(self.title)}</h3>{self.sentences_html()}{viewer}{tables}"
 
     def sentences_html(self) -> str:
         """The sentences as a list; every text is escaped."""

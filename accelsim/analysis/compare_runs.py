@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import NamedTuple
 
 from accelsim.analysis.compare_report import Comparison, bullets
@@ -174,7 +175,9 @@ class Runs:
             for label, one in zip(self.labels, self.timelines, strict=True)
         )
         tables = "" if self.identical else "".join(grid_html(grid) for grid in self.grids())
-        return f"<ul>{titles}</ul>{self.sentences_html()}{tables}"
+        sides = list(zip(self.labels, self.timelines, strict=True))
+        viewer = import_module("accelsim.plot.notebook").viewer_frame(sides)
+        return f"<ul>{titles}</ul>{self.sentences_html()}{viewer}{tables}"
 
     def sentences_html(self) -> str:
         """The sentences as a list; every text is escaped."""

@@ -94,7 +94,7 @@ def load_trace(
     those of our own files are not read: for who runs the trace again.
 
     Args:
-        path: the trace; a folder for Chakra traces of several devices.
+        path: the trace; a folder for Chakra traces of several devices, or that ``accelsim run --out`` has filled.
         accelerator: what another tool's trace runs on, where it does not tell all times itself.
         times: for an execution trace of PyTorch, the profiler's trace of the same run, which tells its times.
         events: whether they are wanted.
@@ -104,6 +104,8 @@ def load_trace(
         InputError: the accelerator lacks what the trace needs, or is itself needed.
     """
     path = Path(path)
+    if (path / "timeline.npz").is_file():  # the folder of a run
+        path /= "timeline.npz"
     readers = (reader for suffix, reader in TRACE_READERS.items() if path.name.endswith(suffix))
     chakra = path.is_dir() and not (path / "timeline.npz").exists()
     reader = TRACE_READERS[".et"] if chakra else next(readers, None)

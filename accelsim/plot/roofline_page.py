@@ -73,7 +73,8 @@ def roofline_page(roofline: Roofline) -> str:
         '<input type="search" id="search" placeholder="find an operator" aria-label="find an operator"></div>\n'
         f'<div class="maps"><figure><figcaption>Performance</figcaption>{_plot("performance")}</figure>'
         f"<figure><figcaption>Energy</figcaption>{_plot('energy')}</figure></div>\n"
-        '<h2>Points</h2><div class="scroll"><table id="table"></table></div><p id="more" class="note"></p><div id="tip"></div>\n'
+        '<h2>Points</h2><div class="scroll"><table id="table"></table></div><p id="more" class="note"></p>'
+        '<div id="tip"></div>\n'
         "<noscript>The maps are drawn by a script inside this page.</noscript>\n"
         f'<script type="application/json" id="data">{data}</script>\n<script>\n{script}</script>\n</body>\n</html>\n'
     )

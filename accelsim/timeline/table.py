@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 from html import escape
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,4 +113,6 @@ class Timeline:
             "engine": self.engine,
         }
         cells = "".join(f"<tr><th>{name}</th><td>{escape(str(value))}</td></tr>" for name, value in rows.items())
-        return f"<table>{cells}</table>"
+        # What draws stands layers above; a static import would draw all of it into this one.
+        viewer = import_module("accelsim.plot.notebook").viewer_frame([("", self)])
+        return f"<table>{cells}</table>{viewer}"

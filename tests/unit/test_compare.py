@@ -325,5 +325,7 @@ def test_a_folder_stands_for_its_timeline(files) -> None:
     (files / "run").mkdir(exist_ok=True)
     save_timeline(worked_example(), files / "run" / "timeline.npz")
     assert "identical" in in_this_process("compare", "run", "a.npz", folder=files).stdout
+    in_this_process("export", "run", "--format=csv", "--out=r.csv", folder=files)
+    assert (files / "r.csv").read_text().count("\n") == 12
     (files / "empty").mkdir(exist_ok=True)
-    assert "empty/timeline.npz" in in_this_process("compare", "empty", "a.npz", folder=files, status=2).stderr
+    assert "empty" in in_this_process("compare", "empty", "a.npz", folder=files, status=2).stderr
