@@ -12,7 +12,7 @@ import click
 
 from accelsim import __version__
 from accelsim.errors import AccelsimError
-from accelsim.units import printable
+from accelsim.units import did_you_mean, printable
 
 COMMANDS = {
     "advise": "roofline",
@@ -35,8 +35,39 @@ COMMANDS = {
 """Command to the module of this package that has it, under its own name."""
 
 
+SECTIONS = {
+    "Run": ("demo", "list", "run", "schedule", "explain", "sweep", "study"),
+    "Look and compare": ("compare", "replay", "export", "ledger"),
+    "Limits and advice": ("roofline", "roofs", "advise"),
+}
+"""How the help orders the commands; those that stand nowhere here come last."""
+EXAMPLES = """
+Start here:
+
+\b
+  accelsim demo
+  accelsim run resnet50 --hardware soma_edge --scheduler best --out run1
+  accelsim compare run0 run1 --out compare.html
+"""
+
+
 class _Commands(click.Group):
     """Finds commands in :data:`COMMANDS`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"no command '{args[0]}'{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        placed = {name for names in SECTIONS.values() for name in names}
+        rest = tuple(name for name in self.list_commands(ctx) if name not in placed)
+        for title, names in {**SECTIONS, "More": rest}.items():
+            found = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl([(name, one.get_short_help_str(200)) for name, one in found if one is not None])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -49,7 +80,11 @@ class _Commands(click.Group):
         return command
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(
+    cls=_Commands,
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(__version__)
 def cli() -> None:
     """Cycle-level simulation of machine-learning accelerators."""

@@ -32,9 +32,9 @@ SLOWER_STATUS = 1
 def compare_command(runs: tuple[str, ...], out: str | None, fail_if_slower: str | None, as_json: bool) -> int:
     """Timelines, aligned and explained; every difference is B less A.
 
-    A, B … are timeline.npz files (or traces of PyTorch's profiler), of one workload or of several versions of it:
-    operators and tensors are matched by name. Of more than two, A is the baseline, and a ladder leads from each to the
-    next. Exit status: 0; 1 where --fail-if-slower says so; 2 for a mistake.
+    A, B … are timeline.npz files, folders of runs, or traces of other tools, of one workload or of several versions of
+    it: operators and tensors are matched by name. Of more than two, A is the baseline, and a ladder leads from each to
+    the next. Exit status: 0; 1 where --fail-if-slower says so; 2 for a mistake.
     """
     from accelsim.analysis.compare_report import Comparison, compare
     from accelsim.analysis.compare_runs import LABELS, compare_runs

@@ -35,7 +35,16 @@ MOST_NOTES = 6
 def run_command(
     engine: str, per_layer: bool, out: str | None, as_json: bool, others: tuple[str, ...], shared: Shared, **what: Any
 ) -> None:
-    """Find a schedule, lower it, simulate it, report; of several WORKLOADs at once with --share."""
+    """Find a schedule, lower it, simulate it, report; of several WORKLOADs at once with --share.
+
+    WORKLOAD is a name (accelsim list workloads) or a file: .onnx, .yaml, a config.json of Hugging Face, a SCALE-Sim
+    topology .csv, a layer list .json.
+
+    \b
+      accelsim run resnet50 --hardware soma_edge
+      accelsim run model.onnx --hardware my_chip.yaml --scheduler best --out run1
+      accelsim run resnet50 --hardware soma_edge --set "dram.bandwidth=32 GB/s" --json
+    """
     from accelsim.analysis.report import report
 
     if out is not None:
@@ -91,6 +100,7 @@ def explain_command(rows: int, as_json: bool, **what: Any) -> None:
 @click.command("demo")
 def demo_command() -> None:
     """ResNet-50 on a 16 TOPS edge machine, layer by layer and scheduled: prints both, writes report.html here."""
+    from accelsim.analysis.compare_report import bullets, compare
     from accelsim.analysis.report import report
     from accelsim.library import shipped_onnx
     from accelsim.plot.report_page import report_page
@@ -104,8 +114,8 @@ def demo_command() -> None:
         timelines.append(timeline)
         click.echo(f"{report(timeline)}\n")
     if len(timelines) > 1:
-        slow, fast = (timeline.latency_cycles for timeline in timelines)
-        click.echo(f"{BEST} is {slow / fast:.2f} times as fast as layerwise.")
+        click.echo("B against A:")
+        click.echo("\n".join(bullets(compare(*timelines).sentences)))
     with common.progress("drawing the timelines"):
         report_page(timelines, out)
     click.echo(f"The timelines as pictures, and all tables: {out}")

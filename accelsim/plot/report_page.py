@@ -6,6 +6,8 @@ import html
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from accelsim.analysis.compare_report import Comparison
+from accelsim.analysis.compare_runs import LABELS, compare_runs
 from accelsim.analysis.energy import energy_by_operator_pj, energy_pj
 from accelsim.analysis.report import Report, layers, report, summary
 from accelsim.analysis.sections import Row, Section, section_table
@@ -83,13 +85,16 @@ def page(timelines: Sequence[Timeline], sections: Sequence[str] = ()) -> str:
     reports = [report(timeline) for timeline in timelines]
     title = " and ".join(dict.fromkeys(one.title for one in reports)) or "No run"
     body = [f"<h1>{html.escape(title)}</h1>"]
-    if len(reports) > 1:
-        body.append(_side_by_side(reports))
+    if len(reports) == 1:
+        body += [*sections, *_run(reports[0], viewer([("", timelines[0])]))]
+        return document(title, body)
+    if reports:
+        runs = Comparison(*timelines) if len(timelines) == 2 else compare_runs(timelines)
+        labels = LABELS[: len(timelines)]
+        body += [runs.sentences_html(), viewer(list(zip(labels, timelines, strict=True))), _side_by_side(reports)]
     body += sections
-    for number, one in enumerate(reports, start=1):
-        if len(reports) > 1:
-            body.append(f"<h2>Run {number}: {html.escape(one.title)}</h2>")
-        body += _run(one)
+    for label, one in zip(LABELS, reports, strict=False):
+        body += [f"<h2>Run {label}: {html.escape(one.title)}</h2>", *_run(one, "")]
     return document(title, body)
 
 
@@ -117,7 +122,9 @@ def _side_by_side(reports: list[Report]) -> str:
     for name, values, shown in rows:
         cells = [f"<td>{html.escape(shown(value))}{_change(value, values[0])}</td>" for value in values]
         lines.append(f'<tr><th scope="row">{html.escape(name)}</th>{"".join(cells)}</tr>')
-    heads = "".join(f"<th>Run {number}: {html.escape(one.title)}</th>" for number, one in enumerate(reports, start=1))
+    heads = "".join(
+        f"<th>Run {label}: {html.escape(one.title)}</th>" for label, one in zip(LABELS, reports, strict=False)
+    )
     return f"<table><caption>Side by side</caption><thead><tr><th></th>{heads}</tr></thead>{''.join(lines)}</table>"
 
 
@@ -129,12 +136,12 @@ def _change(value: float, first: float) -> str:
     return f' <span class="note">{100 * (value - first) / first:+.1f} %</span>' if first and value != first else ""
 
 
-def _run(one: Report) -> list[str]:
+def _run(one: Report, drawn: str) -> list[str]:
     timeline = one.timeline
     operators = html.escape(f"All {len(cycles_by_operator(timeline))} operators")
     return [
         _figures(timeline),
-        viewer([("", timeline)]),
+        drawn,
         _causes(timeline),
         f'<div class="tables">{"".join(section_table(section) for section in one.sections())}</div>',
         f"<details><summary>{operators}</summary>{_operators(timeline)}</details>",
