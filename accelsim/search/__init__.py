@@ -1,6 +1,7 @@
 """Schedulers: from a workload and an accelerator to a schedule. A new one is a file and a line here."""
 
 from accelsim.search.cocco import Cocco, CoccoCoarse, CoccoFine
+from accelsim.search.exhaustive import Exhaustive
 from accelsim.search.interleave import Interleave
 from accelsim.search.layerwise import Layerwise
 from accelsim.search.objective import Objective
@@ -14,6 +15,7 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
     "cocco": Cocco,
     "cocco_coarse": CoccoCoarse,
     "cocco_fine": CoccoFine,
+    "exhaustive": Exhaustive,
 }
 
 BEST = "interleave"
@@ -25,6 +27,7 @@ __all__ = [
     "Cocco",
     "CoccoCoarse",
     "CoccoFine",
+    "Exhaustive",
     "Interleave",
     "Layerwise",
     "Objective",

@@ -96,6 +96,13 @@ def machine_of(accelerator: Accelerator) -> Machine:
     )
 
 
+def two_clocks_tell(accelerator: Accelerator) -> bool:
+    """Whether a run is what searches reckon with: one core, and a link that serves one transfer after another in DRAM
+    tensor order. Not where links take turns, ports are shared, or a memory has banks."""
+    dram = accelerator.dram
+    return dram.serves_one_order and dram.memory is None and not accelerator.transfers_pass_port
+
+
 def empty_walk(operators: int, positions: int) -> Walk:
     """Scratch for so many operators and tile positions."""
     by_place = [np.zeros(operators, dtype=np.int64) for _ in range(13)]

@@ -49,14 +49,19 @@ class Watch:
     """A file that says where the search stands. If it is there, the search goes on from it."""
     asked: Callable[[], bool] | None = None
     """Called often: whether somebody else, another process say, wants the search to stop."""
-    began: float = field(default_factory=time.monotonic)
+    clock: Callable[[], float] = time.monotonic
+    """What the time limit counts, in seconds; ``time.process_time`` counts this process alone."""
+    began: float = field(init=False)
     stopped: bool = False
     was_expired: bool = False
     """Whether the search was ever told that its time, or a share of it, is over."""
 
+    def __post_init__(self) -> None:
+        self.restart()
+
     def restart(self) -> None:
         """Lets the time begin now: kernels are compiled, which is no part of a search."""
-        self.began = time.monotonic()
+        self.began = self.clock()
 
     def stop(self) -> None:
         """Asks the search to return as soon as it can."""
@@ -68,7 +73,7 @@ class Watch:
             self.stopped = True
         over = self.stopped
         if self.time_limit_seconds is not None and not over:
-            over = time.monotonic() - self.began >= share * self.time_limit_seconds
+            over = self.clock() - self.began >= share * self.time_limit_seconds
         self.was_expired = self.was_expired or over
         return over
 

@@ -23,7 +23,7 @@ from accelsim.search.anneal_fusion import FusionParameters, FusionState, anneal_
 from accelsim.search.bounds import least_latency_cycles
 from accelsim.search.checkpoint import Checkpoint
 from accelsim.search.dram_state import DramProblem, dram_problem
-from accelsim.search.evaluate import Choice, Result, empty_walk, machine_of
+from accelsim.search.evaluate import Choice, Result, empty_walk, machine_of, two_clocks_tell
 from accelsim.search.list_schedule import empty_lists
 from accelsim.search.network import IntColumn, network_of
 from accelsim.search.objective import Objective
@@ -239,10 +239,10 @@ class Session:
             self.objective.delay_exponent,
         )
 
-    def result(self, scheduler: str, seed: int, schedule: Schedule, found: Cost) -> SearchResult:
-        """What the search returns. Where links take turns or ports are shared, it is simulated."""
+    def result(self, scheduler: str, seed: int | None, schedule: Schedule, found: Cost) -> SearchResult:
+        """What the search returns. Where two clocks do not tell all (:func:`two_clocks_tell`), it is simulated."""
         latency, energy = found.latency_cycles, found.energy_pj
-        if not self.accelerator.dram.serves_one_order or self.accelerator.transfers_pass_port:
+        if not two_clocks_tell(self.accelerator):
             program = lower(self.workload, self.accelerator, schedule)
             latency = simulate(program).latency_cycles
             energy = float(program.energy_pj.sum()) + program.static_pj_per_cycle * latency
