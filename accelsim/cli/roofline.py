@@ -12,6 +12,7 @@ from accelsim.errors import InputError
 
 if TYPE_CHECKING:
     from accelsim.hardware.accelerator import Accelerator
+    from accelsim.plot.roofline import Form
     from accelsim.timeline.table import Timeline
     from accelsim.workload.graph import Workload
 
@@ -23,6 +24,15 @@ SUFFIXES = (".html", ".htm", ".png", ".svg", ".pdf")
 @click.argument("timelines", metavar="[TIMELINE]...", nargs=-1, type=click.Path())
 @common.overrides
 @click.option("--measured", is_flag=True, help="Measure the roofs too, by micro-kernels run on the machine.")
+@click.option(
+    "--form",
+    type=click.Choice(["hard", "p-norm", "smooth"]),
+    default="hard",
+    show_default=True,
+    help="Of the performance roof: a hard corner; rounded by the measured overlap; nothing overlaps.",
+)
+@click.option("--power-cap", metavar="POWER", help="Draw the roof that this limit of power gives, such as '2 W'.")
+@click.option("--over-time", type=click.IntRange(2, 100_000), help="Draw the first run's path in so many windows.")
 @click.option("--out", type=click.Path(), help="A page (.html) or a picture (.png, .svg, .pdf) to write.")
 @common.as_json
 def roofline_command(
@@ -30,6 +40,9 @@ def roofline_command(
     timelines: tuple[str, ...],
     overrides: tuple[str, ...],
     measured: bool,
+    form: Form,
+    power_cap: str | None,
+    over_time: int | None,
     out: str | None,
     as_json: bool,
 ) -> None:
@@ -40,18 +53,24 @@ def roofline_command(
     """
     from accelsim.formats import load_timeline
     from accelsim.library import load_accelerator
-    from accelsim.plot.roofline import roofline
+    from accelsim.plot.roofline import WINDOWS, roofline
+    from accelsim.units import parse_power
 
+    if over_time is not None and out is not None and Path(out).suffix.lower() in (".html", ".htm"):
+        raise InputError(f"--out {out}: the path over time is a picture: .png, .svg or .pdf")
+    if over_time is not None and not timelines:
+        raise InputError("--over-time needs a timeline")
+    watts = None if power_cap is None else float(parse_power(power_cap))
     if out is not None and Path(out).suffix.lower() not in SUFFIXES:
         raise InputError(f"--out {out}: rooflines are written as {', '.join(SUFFIXES)}")
     accelerator = load_accelerator(hardware, overrides)
     with common.progress("running the micro-kernels" if measured else "reading"):
-        found = roofline(accelerator, measured=measured)
+        found = roofline(accelerator, measured=measured, form=form, power_cap_watts=watts)
     for path in timelines:
-        found = found.add(load_timeline(path))
+        found = found.add(load_timeline(path), windows=over_time or WINDOWS)
     if out is not None:
         with common.progress("drawing"):
-            found.save(out)
+            found.save(out, over_time=over_time is not None)
     if as_json:
         common.print_json(found.to_dict())
     else:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import html
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from accelsim.analysis.ceilings import ceilings
+from accelsim.analysis.ladder import energy_ladder, performance_ladder
+from accelsim.analysis.ladder import to_dict as ladder_dict
+from accelsim.analysis.ledger import Ledger, ledger
 from accelsim.analysis.measure import Measurement
-from accelsim.analysis.roofline import Point, Roof, datasheet_roofs, roofline_points
+from accelsim.analysis.roof_forms import efficiency_at_ridge, energy_balance, ridge
+from accelsim.analysis.roofline import OPERATIONS_PER_MAC, Limits, Point, Roof, datasheet_roofs, roofline_points
 from accelsim.analysis.roofs_file import measured_roofs
+from accelsim.analysis.trajectory import Trajectory, trajectory
+from accelsim.errors import InputError
 from accelsim.files import write_whole
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.timeline.table import Timeline
 
+Form = Literal["hard", "p-norm", "smooth"]
+WINDOWS = 60
 LISTED = 10
 """Operators in the text."""
 
@@ -24,6 +34,8 @@ class Run:
 
     name: str
     points: tuple[Point, ...]
+    ledger: Ledger
+    trajectory: Trajectory
 
 
 @dataclass(frozen=True)
@@ -34,13 +46,40 @@ class Roofline:
     roofs: tuple[Roof, ...]
     measurement: Measurement | None = None
     runs: tuple[Run, ...] = ()
+    form: Form = "hard"
+    """Of the performance roof: ``hard``; ``p-norm``, rounded by the measured overlap; ``smooth``: nothing overlaps."""
+    power_cap_watts: float | None = None
+    """A limit of power, drawn as a further roof."""
 
-    def add(self, timeline: Timeline, name: str | None = None) -> Roofline:
+    @property
+    def exponent(self) -> float:
+        """p of the performance roof that is drawn."""
+        if self.form == "p-norm" and self.measurement is not None:
+            return self.measurement.overlap_exponent
+        return 1.0 if self.form == "smooth" else math.inf
+
+    @property
+    def balance(self) -> dict[str, float]:
+        """Ridge and energy balance at DRAM, in operations a byte; their ratio; what of the best efficiency is reached
+        at the ridge; and the power there, array and link both busy."""
+        limits, machine = Limits.of(self.accelerator), self.accelerator
+        at_ridge = ridge(OPERATIONS_PER_MAC * limits.macs_per_cycle, float(limits.dram_bytes_per_cycle))
+        found = {"ridge": at_ridge}
+        if limits.mac_pj:
+            balance = energy_balance(limits.mac_pj / OPERATIONS_PER_MAC, machine.dram.read_pj_per_byte)
+            found |= {"energy_balance": balance, "balance_gap": balance / at_ridge}
+            found["efficiency_at_ridge"] = efficiency_at_ridge(at_ridge, balance)
+        per_cycle = limits.macs_per_cycle * limits.mac_pj + machine.static_pj_per_cycle
+        per_cycle += float(limits.dram_bytes_per_cycle) * machine.dram.read_pj_per_byte
+        return {**found, "watts_at_ridge": per_cycle * machine.clock_hz * 1e-12}
+
+    def add(self, timeline: Timeline, name: str | None = None, *, windows: int = WINDOWS) -> Roofline:
         """The same roofline with the points of one more run.
 
         Args:
             timeline: a run on this machine.
             name: what it is called; by default its workload and scheduler.
+            windows: of its trajectory over time.
 
         Raises:
             InputError: it ran on another machine, or a point lies above its roof.
@@ -52,7 +91,13 @@ class Roofline:
         known = [run.name for run in self.runs]
         if name in known:
             name = f"{name} ({sum(one.split(' (')[0] == name for one in known) + 1})"
-        return replace(self, runs=(*self.runs, Run(name, roofline_points(self.accelerator, timeline))))
+        run = Run(
+            name,
+            roofline_points(self.accelerator, timeline),
+            ledger(timeline, self.accelerator),
+            trajectory(self.accelerator, timeline, windows),
+        )
+        return replace(self, runs=(*self.runs, run))
 
     def to_dict(self) -> dict[str, Any]:
         """Roofs, points, and what K3 measured, as ``accelsim roofline --json`` prints them."""
@@ -67,11 +112,28 @@ class Roofline:
             "hardware": self.accelerator.name,
             "roofs": [roof.to_dict() for roof in self.roofs],
             "points": points,
+            "balance": self.balance,
+            "runs": [self._run_dict(run) for run in self.runs],
             **knee,
         }
 
-    def save(self, path: str | Path) -> None:
+    def _run_dict(self, run: Run) -> dict[str, Any]:
+        """Ceilings, ladders and trajectory of a run."""
+        point = next(one for one in run.points if one.name == "run")
+        return {
+            "timeline": run.name,
+            "ceilings": [one._asdict() for one in ceilings(self.accelerator, run.ledger, run.points)],
+            "ladders": {
+                "performance": ladder_dict(performance_ladder(run.ledger, point)),
+                "energy": ladder_dict(energy_ladder(run.ledger, point)),
+            },
+            "trajectory": run.trajectory.to_dict(),
+        }
+
+    def save(self, path: str | Path, *, over_time: bool = False) -> None:
         """Writes a page (``.html``) or a picture (``.png``, ``.svg``, ``.pdf``); it appears whole or not at all.
+
+        ``over_time`` draws the path of the first run instead of its operators; as a picture only.
 
         The page needs no other file and no network. Equal rooflines are equal bytes.
 
@@ -87,8 +149,9 @@ class Roofline:
         else:
             from accelsim.plot.roofline_figure import roofline_figure
             from accelsim.plot.style import save_figure
+            from accelsim.plot.trajectory_figure import trajectory_figure
 
-            save_figure(roofline_figure(self), path)
+            save_figure((trajectory_figure if over_time else roofline_figure)(self), path)
 
     def __str__(self) -> str:
         lines = [f"Roofs of {self.accelerator.name}", ""]
@@ -97,6 +160,7 @@ class Roofline:
             lines.append(
                 f"  {roof.level:<14} {roof.value:>12,.6g} {roof.unit:<9} {roof.of:<18} {roof.source}{kernel}".rstrip()
             )
+        lines += ["", f"  {_balance_text(self.balance)}"]
         for run in self.runs:
             lines += ["", f"{run.name}: the run, and the operators with most cycles", "", _HEAD]
             operators = [point for point in run.points if point.level == "dram"]
@@ -126,6 +190,16 @@ def _line(point: Point) -> str:
     )
 
 
+def _balance_text(balance: dict[str, float]) -> str:
+    found = f"ridge {balance['ridge']:,.4g} op/B"
+    if "energy_balance" in balance:
+        found += (
+            f", energy balance {balance['energy_balance']:,.4g} op/B, {balance['balance_gap']:.3g} times as far; "
+            f"at the ridge {100 * balance['efficiency_at_ridge']:.3g} % of the best efficiency"
+        )
+    return f"{found}, {balance['watts_at_ridge']:.3g} W"
+
+
 def _percent(found: float, roof: float) -> str:
     return f"{100 * found / roof:.1f} %" if roof else ""
 
@@ -141,12 +215,22 @@ def limit(point: Point) -> str:
     return "array and vector unit" if point.macs else "vector unit"
 
 
-def roofline(accelerator: Accelerator, *, measured: bool = False) -> Roofline:
+def roofline(
+    accelerator: Accelerator, *, measured: bool = False, form: Form = "hard", power_cap_watts: float | None = None
+) -> Roofline:
     """The dual roofline of a machine: performance and energy, at each memory level.
 
     Args:
         accelerator: the machine.
         measured: run the micro-kernels on it too, or use what they found before.
+        form: of the performance roof that is drawn: ``hard``, ``p-norm`` with the measured overlap, or ``smooth``.
+        power_cap_watts: a limit of power, drawn as a further roof.
+
+    Raises:
+        InputError: ``p-norm`` without measured roofs.
     """
+    if form == "p-norm" and not measured:
+        raise InputError("the form p-norm needs the overlap that the micro-kernels measure: add --measured")
     found = measured_roofs(accelerator).measurement if measured else None
-    return Roofline(accelerator, (*datasheet_roofs(accelerator), *(found.roofs if found else ())), found)
+    roofs = (*datasheet_roofs(accelerator), *(found.roofs if found else ()))
+    return Roofline(accelerator, roofs, found, (), form, power_cap_watts)

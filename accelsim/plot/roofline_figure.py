@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from accelsim.analysis.roof_forms import energy_roof, performance_roof
 from accelsim.analysis.roofline import ARRAY, DRAM, VECTOR_UNIT, Point, Roof
+from accelsim.plot.roofline_extras import draw_ceilings, draw_ladder, ribbon
 from accelsim.plot.style import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, matplotlib_style, shown
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def _draw(roofline: Roofline) -> Figure:
     figure.subplots_adjust(left=0.065, right=0.975, top=0.86, bottom=0.1, wspace=0.16)
     points = [point for run in roofline.runs for point in run.points if point.level == DRAM and point.operations]
     low, high = _span(roofline, points)
+    ladders: dict[str, str] = {}
     for axis, energy in zip(axes, (False, True), strict=True):
         axis.set_xscale("log")
         axis.set_yscale("log")
@@ -54,7 +57,9 @@ def _draw(roofline: Roofline) -> Figure:
         for each in (axis.xaxis, axis.yaxis):
             each.set_major_formatter(_number)
             each.set_minor_formatter("")
-        texts = _draw_roofs(axis, roofline.roofs, energy)
+        texts = _draw_roofs(axis, roofline, energy)
+        texts += [] if energy else draw_ceilings(axis, roofline)
+        ladders |= draw_ladder(axis, roofline, energy)
         if not energy and roofline.measurement is not None:
             knee = roofline.measurement.knee
             axis.plot(
@@ -73,10 +78,10 @@ def _draw(roofline: Roofline) -> Figure:
     figure.text(
         0.065, 0.965, shown(f"Roofline of {roofline.accelerator.name}", 80), size=12, weight="bold", va="center"
     )
-    figure.text(0.975, 0.965, f"1 MAC = 2 op · 1 cycle = {1e9 / clock:g} ns", size=9, ha="right", va="center")
+    notes = ["1 MAC = 2 op", f"1 cycle = {1e9 / clock:g} ns"]
     if hidden := sum(not point.bytes for point in points):
-        text = f"not drawn: {hidden} operators without bytes at DRAM"
-        figure.text(0.975, 0.915, text, size=8.5, ha="right", va="center")
+        notes.append(f"not drawn: {hidden} operators without bytes at DRAM")
+    figure.text(0.975, 0.965, " · ".join(notes), size=8.5, ha="right", va="center")
     sources = dict.fromkeys(roof.source for roof in roofline.roofs)
     handles: list[Any] = [
         Line2D([], [], color=INK, linestyle=LINES[source], label=f"{source} roof") for source in sources
@@ -88,8 +93,9 @@ def _draw(roofline: Roofline) -> Figure:
         handles.append(
             Line2D([], [], color=color, marker=mark, linestyle="none", markeredgecolor=INK, label=shown(run.name, 40))
         )
+    handles += [Line2D([], [], color=color, linewidth=3.4, label=name) for name, color in ladders.items()]
     figure.legend(
-        handles=handles, loc="center left", bbox_to_anchor=(0.058, 0.915), ncols=6, frameon=False, fontsize=8.5
+        handles=handles, loc="center left", bbox_to_anchor=(0.058, 0.915), ncols=7, frameon=False, fontsize=8.5
     )
     return figure
 
@@ -116,18 +122,20 @@ def _value(roofs: tuple[Roof, ...], level: str, unit: str, source: str = "datash
     return max(found, default=math.inf)
 
 
-def _draw_roofs(axis: Axes, roofs: tuple[Roof, ...], energy: bool) -> list[tuple[Text, float]]:
+def _draw_roofs(axis: Axes, roofline: Roofline, energy: bool) -> list[tuple[Text, float]]:
     """The roof of array work, thick, and that of vector work, thin; returns the labels, to be placed."""
     low, high = axis.get_xlim()
     x = np.geomspace(low, high, 400)
-    texts = []
+    texts, roofs = [], roofline.roofs
     for source in dict.fromkeys(roof.source for roof in roofs):
         slope = _value(roofs, DRAM, "pJ/B" if energy else "B/cycle", source)
         for level, name, width in ((ARRAY, "array", 1.8), (VECTOR_UNIT, "vector unit", 1.0)):
             peak = _value(roofs, level, "op/pJ" if energy else "op/cycle", source)
             if peak == math.inf:
                 continue
-            y = 1 / (1 / peak + slope / x) if energy else np.minimum(peak, slope * x)
+            y = energy_roof(x, 1 / peak, slope) if energy else performance_roof(x, peak, slope, roofline.exponent)
+            if source == "measured" and level == ARRAY:
+                ribbon(axis, x, y, roofs, level, "op/pJ" if energy else "op/cycle")
             axis.plot(x, y, color=INK if level == ARRAY else FAINT, linewidth=width, linestyle=LINES[source])
             if source != "datasheet":
                 continue
