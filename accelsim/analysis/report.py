@@ -188,13 +188,16 @@ class Report:
         return f"{facts.get('workload', 'A trace')}{batch} on {facts.get('hardware', 'its machine')}{scheduler}"
 
     def sections(self) -> list[Section]:
-        """Key figures first, then where cycles, energy and buffer space went, and the operators with most cycles."""
+        """Key figures first, then where cycles, energy and buffer space went, and the operators with most cycles.
+
+        None of them is empty.
+        """
         operators = sorted(cycles_by_operator(self.timeline).items(), key=lambda item: -item[1])
         if not self.per_layer:
             operators = operators[:5]
-        return [
+        sections = [
             Section("Key figures", self._key_figures()),
-            *([Section("Communication", rows)] if (rows := communication_rows(self.timeline)) else []),
+            Section("Communication", communication_rows(self.timeline)),
             Section("Cycles by cause", self._cycles_by_cause()),
             Section("What the compute cycles did", self._compute_cycles()),
             Section("Waiting for a link, by who had it", self._link_waits()),
@@ -205,6 +208,7 @@ class Report:
                 [self._cycles_row(name, cycles) for name, cycles in operators],
             ),
         ]
+        return [section for section in sections if section.rows]
 
     def _key_figures(self) -> list[Row]:
         figures = summary(self.timeline)
