@@ -81,6 +81,10 @@ class Job:
     sequence_length: int | None = None
     context_length: int | None = None
     bits: int | None = None
+    weight_sparsity: str | None = None
+    """Zeros in the weights, as :func:`accelsim.sparsity.parse_sparsity` reads it: ``"2:4/index"``."""
+    input_sparsity: str | None = None
+    """Zeros in the inputs of convolutions and matrix products: ``"0.5"``."""
     bind: Mapping[str, int] | None = None
     """Sizes of an ONNX file's free dimensions, by name."""
     overrides: tuple[str, ...] = ()
@@ -102,7 +106,8 @@ class Job:
         if self.scheduler is not None and self.schedule_file is not None:
             raise InputError("--scheduler and --schedule exclude each other: search for a schedule, or give one")
         parse_objective(self.objective)
-        given = {name: getattr(self, name) for name in ("phase", "sequence_length", "context_length", "bits", "bind")}
+        names = ("phase", "sequence_length", "context_length", "bits", "bind", "weight_sparsity", "input_sparsity")
+        given = {name: getattr(self, name) for name in names}
         object.__setattr__(self, "parameters", {name: value for name, value in given.items() if value is not None})
 
     def find_schedule(self, search: Search | None = None, tell: Tell = nullcontext) -> Found:

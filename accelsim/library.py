@@ -17,8 +17,10 @@ from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.memory.dram import DramMemory
 from accelsim.hardware.memory.template import memory_template, memory_template_text
 from accelsim.hardware.template import load_template
+from accelsim.sparsity import parse_sparsity
 from accelsim.units import did_you_mean
 from accelsim.workload.graph import Workload
+from accelsim.workload.sparse import with_sparsity
 from accelsim.yaml_tree import read_tree
 
 
@@ -89,7 +91,13 @@ def list_workloads() -> dict[str, str]:
 
 
 def load_workload(
-    name: str | Path, *, batch: int | None = None, allow_unsupported: bool = False, **parameters: object
+    name: str | Path,
+    *,
+    batch: int | None = None,
+    allow_unsupported: bool = False,
+    weight_sparsity: str | None = None,
+    input_sparsity: str | None = None,
+    **parameters: object,
 ) -> Workload:
     """A workload by its name in the library, or by the path of a file in any format of ``accelsim.formats``.
 
@@ -97,6 +105,9 @@ def load_workload(
         name: ``"soma.resnet50"``, or a path; how the file's name ends says its format.
         batch: samples that run at once; by default what the file says, or 1.
         allow_unsupported: operators of unknown cost are counted as moved data instead of refused.
+        weight_sparsity: zeros in all weights of convolutions and matrix products, as
+            :func:`accelsim.sparsity.parse_sparsity` reads it (``"2:4/index"``).
+        input_sparsity: zeros in their inputs (``"0.5"``).
         parameters: those of the recipe or format, by name (``sequence_length=1024``).
 
     Raises:
@@ -117,6 +128,9 @@ def load_workload(
     workload = reader(path, **parameters)
     if not is_path:
         workload = replace(workload, name=str(name))
+    if weight_sparsity is not None or input_sparsity is not None:
+        weights, inputs = (None if text is None else parse_sparsity(text) for text in (weight_sparsity, input_sparsity))
+        workload = with_sparsity(workload, weights, inputs)
     return workload if batch is None else workload.with_batch(batch)
 
 

@@ -59,6 +59,12 @@ what_runs = options(
     ),
     click.option("--bits", type=click.IntRange(min=1, max=64), help="Bits per element, instead of the workload's own."),
     click.option(
+        "--weight-sparsity",
+        metavar="TEXT",
+        help="Zeros in the weights: 2:4, 0.3, block:8:0.25 or a mask (.npy); perhaps stored: 2:4/index, 0.3/bitmap.",
+    ),
+    click.option("--input-sparsity", metavar="TEXT", help="Zeros in the inputs of convolutions and products: 0.5."),
+    click.option(
         "--bind", multiple=True, metavar="NAME=VALUE", callback=_bindings, help="ONNX files: size of a free dimension."
     ),
     overrides,

@@ -72,8 +72,11 @@ def parse_scalesim_config(text: str, place: str, template: str, overrides: Seque
     sizes = {key: config.size(key) for key in (*LARGEST, *BUFFERS)}
     dataflow = config.choice("Dataflow", DATAFLOWS)
     interface = config.choice("InterfaceBandwidth", {"calc": "CALC", "user": "USER"})
-    if config.is_on("SparsitySupport"):
-        config.mistake("SparsitySupport", "sparsity is not simulated; set it to false to run the layers dense")
+    sparse = config.is_on("SparsitySupport")
+    if sparse and config.is_on("OptimizedMapping"):
+        config.mistake(
+            "OptimizedMapping", "row-wise sparsity, whose ratios are drawn at random, is not simulated; set it to false"
+        )
     if config.mistakes:
         raise FormatError("\n".join(f"{place}:{line}: {words}" for line, words in sorted(config.mistakes)[:20]))
 
@@ -84,6 +87,8 @@ def parse_scalesim_config(text: str, place: str, template: str, overrides: Seque
     values |= {("pe_array", field): sizes[key] for key, field in fields.items() if sizes[key] is not None}
     if dataflow is not None:
         values["pe_array", "dataflow"] = dataflow
+    if sparse:
+        values["pe_array", "sparsity"] = {"weights": "structured"}
     if sizes["Bandwidth"] is not None:
         values["dram", "bandwidth"] = f"{sizes['Bandwidth']} B/cycle"
     # A third of the template's buffer stands for each one that the file does not have.

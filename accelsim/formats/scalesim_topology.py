@@ -15,11 +15,12 @@ reader would refuse or drop without a word, but what can only mean one thing, is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
 from accelsim.errors import FormatError, WorkloadError
+from accelsim.sparsity import Pattern, Sparsity
 from accelsim.workload.graph import Workload
 from accelsim.workload.operator import Operand, Operator, Source
 from accelsim.workload.operators import Conv2d, MatMul
@@ -39,7 +40,10 @@ COLUMNS = {len(names): names for names in (GEMM, CONVOLUTION, TWO_STRIDES)}
 HEADLESS_NOTE = "is the first one and is read as a layer, since it has numbers; SCALE-Sim takes it for a header"
 COMMA_NOTE = "ends without a comma; SCALE-Sim would drop its last column"
 STRIDES_NOTE = "has two strides; SCALE-Sim would take the second one for a sparsity ratio"
-SPARSITY_NOTE = "has a sparsity ratio, which is left out: the layer runs dense, as in SCALE-Sim without SparsitySupport"
+SPARSITY_NOTE = (
+    "has a sparsity ratio, which counts on machines whose pe_array.sparsity.weights is 'structured' (SCALE-Sim: "
+    "SparsitySupport); on others the layer runs dense"
+)
 TABS_NOTE = "has its columns parted by tabs; SCALE-Sim knows commas only"
 TRAILING_NOTE = "ends with a word after its numbers, which is left out, as SCALE-Sim leaves out whatever stands last"
 BATCH_NOTE = "has a batch of 1; SCALE-Sim would take it for a sparsity ratio"
@@ -91,6 +95,8 @@ class _Reader:
     names: set[str] = field(default_factory=set)
     before_header: bool = True
     header: list[str] = field(default_factory=list)
+    sparsity: Sparsity | None = None
+    """Of the line that is being read."""
 
     def read_line(self, number: int, line: str) -> None:
         """Adds the line's layers, or its mistake."""
@@ -125,8 +131,11 @@ class _Reader:
             values.pop()
             self._note(TRAILING_NOTE, number)
         called = self.header[len(values)] if len(values) < len(self.header) else ""
-        if len(values) > 3 and (":" in values[-1] or "sparsity" in called) and _is_sparse(values.pop()):
-            self._note(SPARSITY_NOTE, number)
+        self.sparsity = None
+        if len(values) > 3 and (":" in values[-1] or "sparsity" in called):
+            self.sparsity = _sparsity(values.pop())
+            if self.sparsity is not None:
+                self._note(SPARSITY_NOTE, number)
         if len(values) - 1 in COLUMNS and "batch" in called:
             if values.pop() != "1":
                 raise _Mistake(f"layer '{name}' has a batch of its own; run the file with --batch instead")
@@ -164,7 +173,11 @@ class _Reader:
         if unique != name:
             self._note(REPEATED_NOTE, line)
         self.names |= {unique, _input_name(unique)}
-        self.layers.append(make(unique, sizes))
+        operator, given = make(unique, sizes)
+        if self.sparsity is not None:
+            weights = (replace(operator.weights[0], sparsity=self.sparsity),)
+            operator = replace(operator, weights=weights)
+        self.layers.append((operator, given))
 
     def _said_of(self, line: int) -> list[str]:
         return [what for what, lines in self.notes.items() if line in lines[-1:]]
@@ -193,12 +206,12 @@ def _size(name: str, column: str, text: str) -> int:
     return int(text)
 
 
-def _is_sparse(ratio: str) -> bool:
-    """Whether a ratio N:M leaves anything out."""
+def _sparsity(ratio: str) -> Sparsity | None:
+    """A ratio N:M; None where it leaves nothing out."""
     kept, _, of = (part.strip() for part in ratio.partition(":"))
     if not (len(ratio) <= 20 and ratio.isascii() and kept.isdecimal() and of.isdecimal() and 1 <= int(kept) <= int(of)):
         raise _Mistake(f"the sparsity ratio is {ratio[:40]!r}; expected N:M, whole numbers, 1 <= N <= M, such as 2:4")
-    return int(kept) < int(of)
+    return None if int(kept) == int(of) else Sparsity(int(kept), int(of), Pattern.STRUCTURED)
 
 
 def _input_name(layer: str) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from accelsim.errors import UnsupportedOperator
+from accelsim.hardware.arithmetic import Arithmetic, Forms
 from accelsim.hardware.buffer import Buffer
-from accelsim.hardware.dataflow.dataflow import Dataflow, TileColumns, TileCosts
+from accelsim.hardware.dataflow.dataflow import Dataflow, FloatTable, TileColumns, TileCosts
 from accelsim.hardware.link import Link, Network
 from accelsim.hardware.vector_unit import VectorUnit
 
@@ -35,6 +36,8 @@ class Accelerator:
     """SHA-256 over all numbers and the name, after overrides: equal digests are equal machines."""
     source: str = field(repr=False, compare=False)
     """The template's text, with the overrides written into it: reading it gives this accelerator."""
+    arithmetic: Arithmetic = field(default_factory=Arithmetic)
+    """What the array's elements make of zeros and of narrow numbers."""
     link: Network | None = None
     """To other accelerators of the same kind; None for a machine that stands alone."""
     notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
@@ -72,6 +75,13 @@ class Accelerator:
         by_part = np.zeros((len(cycles), len(names)))
         by_part[:, [names.index(part) for part in self.dataflow.all_parts]] = energy_pj
         return TileCosts(cycles, by_part)
+
+    def effectual(self, tiles: TileColumns, forms: Forms) -> tuple[TileColumns, FloatTable]:
+        """What of tiles whose operands have these forms is left to do, and the energy of each of its products in MACs.
+
+        :meth:`array_cost` of the former is what they cost, its column ``mac`` times the latter.
+        """
+        return self.arithmetic.effectual(self.dataflow, tiles, forms)
 
     def vector_cost(self, operations: npt.ArrayLike, functions: Sequence[str] = ()) -> TileCosts:
         """What tiles of so many vector operations cost: ceil(operations / throughput) cycles.

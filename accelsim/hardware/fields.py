@@ -59,5 +59,7 @@ EnergyPerByte = Annotated[Fraction, _read_with(units.parse_energy_per_byte), _AS
 Power = Annotated[Fraction, _read_with(units.parse_power), _AS_TEXT, Field(examples=["250 mW"])]
 Throughput = Annotated[Fraction, _read_with(units.parse_throughput), _AS_TEXT, Field(examples=["512 op/cycle"])]
 Count = Annotated[int, Field(strict=True, ge=1, le=1 << 16, examples=[32])]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, examples=["0.1"])]
+"""A part of something, from 0 to 1."""
 Flag = Annotated[bool, Field(strict=True, examples=["true"])]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$", examples=["my_accelerator"])]

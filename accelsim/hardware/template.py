@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from accelsim.errors import FormatError, InputError, TemplateError, UnitError, UnknownName
 from accelsim.hardware.accelerator import Accelerator
+from accelsim.hardware.arithmetic import Arithmetic
 from accelsim.hardware.buffer import make_buffers
 from accelsim.hardware.dataflow import DATAFLOWS
 from accelsim.hardware.fields import FieldMistake, Fields, Frequency, Name, Power
@@ -101,6 +102,7 @@ def _accelerator(template: Template, source: str) -> Accelerator:
         description=template.description,
         clock_hz=template.clock,
         dataflow=dataflow.from_template(template.pe_array, buffers),
+        arithmetic=Arithmetic.of(template.pe_array.precision, template.pe_array.sparsity),
         vector_unit=template.vector_unit.unit(),
         buffers=buffers,
         dram=dram,
@@ -113,6 +115,8 @@ def _accelerator(template: Template, source: str) -> Accelerator:
 
 LATER_FIELDS = (
     ("link",),
+    ("pe_array", "precision"),
+    ("pe_array", "sparsity"),
     *(("dram", name) for name in ("weights", "ranks", "directions", "outstanding")),
     ("buffers", "accumulator"),
     ("buffers", "global", "ports"),

@@ -10,6 +10,7 @@ import numpy as np
 
 from accelsim.errors import TilingNumberError
 from accelsim.hardware.accelerator import Accelerator
+from accelsim.hardware.arithmetic import Forms
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.links import dram_links, joined_queues, joined_resources
 from accelsim.program.memory_plan import with_memory
@@ -145,7 +146,7 @@ class WorkCosts(NamedTuple):
     shape: IntColumn
     """Row in ``shapes``; -1 for tiles of the vector unit."""
     shapes: IntColumn
-    """Shape (distinct array tiles, len(SHAPE_COLUMNS))."""
+    """Shape (distinct array tiles, len(SHAPE_COLUMNS)): what is left of them where zeros are skipped."""
 
 
 def work_costs(tiles: Sequence[Work], accelerator: Accelerator) -> WorkCosts:
@@ -156,8 +157,9 @@ def work_costs(tiles: Sequence[Work], accelerator: Accelerator) -> WorkCosts:
     ordered: list[Work] = [*array_works, *vector_works]
     works.update({work: row for row, work in enumerate(ordered)})
     rows = np.array([works[work] for work in tiles], dtype=np.int64)
-    shapes = np.array(array_works, dtype=np.int64).reshape(-1, len(SHAPE_COLUMNS))
+    shapes, per_mac = _effectual(array_works, accelerator)
     on_array = accelerator.array_cost(TileColumns(*np.ascontiguousarray(shapes.T)))
+    on_array.energy_pj[:, accelerator.part_names.index("mac")] *= per_mac
     operations = np.array([work.operations for work in vector_works], dtype=np.int64)
     on_vector_unit = accelerator.vector_cost(operations, [work.function for work in vector_works])
     cycles = np.concatenate([on_array.cycles, on_vector_unit.cycles])
@@ -166,6 +168,21 @@ def work_costs(tiles: Sequence[Work], accelerator: Accelerator) -> WorkCosts:
     vector_ops = np.concatenate([np.zeros(len(array_works), dtype=np.int64), operations])
     shape = np.where(rows < len(array_works), rows, -1)
     return WorkCosts(cycles[rows], energy_pj[rows], macs[rows], vector_ops[rows], shape, shapes)
+
+
+def _effectual(works: Sequence[ArrayWork], accelerator: Accelerator) -> tuple[IntColumn, FloatTable]:
+    """Shapes of what the machine really does of tiles, and the energy of each product, in MACs."""
+    columns = len(SHAPE_COLUMNS)
+    shapes = np.array([work[:columns] for work in works], dtype=np.int64).reshape(-1, columns)
+    per_mac = np.ones(len(works))
+    by_forms: dict[Forms, list[int]] = {}
+    for row, work in enumerate(works):
+        forms = Forms(work.weight_sparsity, work.input_sparsity, work.weight_bits, work.input_bits)
+        by_forms.setdefault(forms, []).append(row)
+    for forms, rows in by_forms.items():
+        tiles, energy = accelerator.effectual(TileColumns(*np.ascontiguousarray(shapes[rows].T)), forms)
+        shapes[rows], per_mac[rows] = np.stack(tiles, axis=1), energy
+    return shapes, per_mac
 
 
 class _Names(NamedTuple):

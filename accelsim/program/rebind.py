@@ -114,6 +114,7 @@ def _priced_tiles(program: Program, accelerator: Accelerator, recorded: Accelera
     activities = program.activities
     tile = activities.kind == ActivityKind.TILE
     new_array = recorded is None or recorded.dataflow != accelerator.dataflow
+    new_array |= recorded is not None and recorded.arithmetic != accelerator.arithmetic
     new_vector_unit = recorded is None or recorded.vector_unit != accelerator.vector_unit
     return _Priced(
         on_array=tile & (activities.shape >= 0) & new_array,

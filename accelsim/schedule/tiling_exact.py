@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from accelsim.errors import TilingNumberError
 from accelsim.schedule.tiling import Block, inside_consumers, split_tiling_number
+from accelsim.sparsity import Sparsity
 from accelsim.workload.graph import Workload
 from accelsim.workload.operator import Operator, Source
 from accelsim.workload.tensor import Box, Range, Tensor, bounding_box
@@ -57,7 +58,7 @@ class _Kept(NamedTuple):
     blocks: dict[tuple[int, int], tuple[tuple[str, ...], list[list[Block]]]]
 
 
-_Like = tuple[Operator, bool, tuple[int, ...]]
+_Like = tuple[Operator, bool, tuple[int, ...], tuple[tuple[int, Sparsity | None], ...]]
 
 _KEPT: WeakKeyDictionary[Workload, _Kept] = WeakKeyDictionary()
 
@@ -72,7 +73,8 @@ def _nameless(workload: Workload, operator: Operator) -> _Like:
     )
     nameless = replace(operator, name="", operands=operands, output=replace(operator.output, name=""), weights=())
     bits = tuple(_tensor(workload, name).bits for name in producers)
-    return nameless, _needed_outside(workload, operator, {operator.name}), bits
+    forms = tuple((weight.bits, weight.sparsity) for weight in operator.weights[:1])
+    return nameless, _needed_outside(workload, operator, {operator.name}), bits, forms
 
 
 def _tile_group(workload: Workload, group: Sequence[Operator], tiles: int) -> list[list[Block]]:

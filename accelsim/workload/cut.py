@@ -196,7 +196,7 @@ class _Cutter:
             pieces.append(piece)
         whole = joined(pieces, operand.axis)
         assert whole is not None  # every piece is one source, or joined along this axis
-        return replace(whole, is_weight=operand.is_weight)
+        return replace(whole, is_weight=operand.is_weight, sparsity=operand.sparsity)
 
     def _joined(self, name: str) -> str:
         """The operator that writes the parts of ``name`` out as one tensor."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from accelsim.errors import WorkloadError
+from accelsim.sparsity import Sparsity
 from accelsim.workload.tensor import Box, Range, Tensor, View, whole_box
 
 
@@ -32,6 +33,11 @@ class ArrayWork(NamedTuple):
     groups: int
     weights_from_operator: int
     """1 if another operator produces the weights (attention), else 0."""
+    weight_sparsity: Sparsity | None = None
+    """What is known of the zeros of the weights; the MACs below count them all the same."""
+    input_sparsity: Sparsity | None = None
+    weight_bits: int = 8
+    input_bits: int = 8
 
     @property
     def macs(self) -> int:
@@ -78,6 +84,8 @@ class Operand:
     """Size of each source along ``axis``; may be left out for a single source."""
     is_weight: bool = False
     """The operand plays the part of the weights (attention), so that every tile needs all of it."""
+    sparsity: Sparsity | None = None
+    """What is known of the zeros in what is read."""
 
     def __post_init__(self) -> None:
         if len(self.sources) == 1 and not self.extents:
@@ -142,6 +150,20 @@ class Operator(ABC):
     def parameters(self) -> tuple[Tensor, ...]:
         """All parameters, whether loaded or not."""
         return self.weights
+
+    def with_forms(self, work: ArrayWork) -> ArrayWork:
+        """``work`` with what is known of the zeros and bits of its operands: the first one, and the first weights."""
+        weights = self.weights[0] if self.weights else None
+        bits = self.output.bits if weights is None else min(self.output.bits, weights.bits)
+        inputs = self.operands[0].sparsity
+        if bits == 8 and inputs is None and (weights is None or (weights.bits == 8 and weights.sparsity is None)):
+            return work
+        return work._replace(
+            weight_sparsity=None if weights is None else weights.sparsity,
+            input_sparsity=inputs,
+            weight_bits=bits if weights is None else weights.bits,
+            input_bits=bits,
+        )
 
     def producers(self) -> tuple[str, ...]:
         """Names of all that it reads, without repeats, in the order of its operands."""

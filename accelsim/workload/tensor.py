@@ -7,6 +7,7 @@ from functools import cache
 from math import prod
 
 from accelsim.errors import WorkloadError
+from accelsim.sparsity import Sparsity
 
 Range = tuple[int, int]
 Box = tuple[Range, ...]
@@ -27,6 +28,8 @@ class Tensor:
     shape: tuple[int, ...]
     bits: int = 8
     """Bits per element."""
+    sparsity: Sparsity | None = None
+    """What is known of its zeros, and how they are stored; None: stored as it is."""
 
     def __post_init__(self) -> None:
         if any(not isinstance(size, int) or size < 1 for size in self.shape):
@@ -46,12 +49,17 @@ class Tensor:
 
     @property
     def sample_bytes(self) -> int:
-        """Whole bytes of one sample, elements packed."""
-        return -(-self.elements * self.bits // 8)
+        """Whole bytes of one sample, elements packed, in the form in which it is stored."""
+        return self._bytes(self.elements)
 
     def box_bytes(self, box: Box) -> int:
         """Whole bytes of a block, elements packed."""
-        return -(-box_elements(box) * self.bits // 8)
+        return self._bytes(box_elements(box))
+
+    def _bytes(self, elements: int) -> int:
+        if self.sparsity is None:
+            return -(-elements * self.bits // 8)
+        return -(-self.sparsity.stored_bits(elements, self.bits) // 8)
 
 
 def box_elements(box: Box) -> int:

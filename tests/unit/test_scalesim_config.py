@@ -142,7 +142,11 @@ def test_what_changes_little_is_noted() -> None:
         ("SzkB:    6144", f"SzkB: {10**12}", "array.cfg:7: IfmapSramSzkB is '1000000000000'"),
         ("Dataflow : ws", "Dataflow : xs", "array.cfg:13: Dataflow is 'xs'; expected one of os, ws, is"),
         ("USER", "USERS", "array.cfg:36: InterfaceBandwidth is 'USERS'; expected one of calc, user"),
-        ("Support : false", "Support : true", "array.cfg:29: SparsitySupport is 'true'; sparsity is not simulated"),
+        (
+            "Support : false\nSparseRep : ellpack_block\nOptimizedMapping : false",
+            "Support : true\nSparseRep : ellpack_block\nOptimizedMapping : true",
+            "array.cfg:31: OptimizedMapping is 'true'; row-wise sparsity, whose ratios are drawn at random",
+        ),
     ],
 )
 def test_a_line_that_cannot_be_understood_is_named(found: str, put: str, words: str) -> None:
@@ -195,3 +199,10 @@ def test_any_text_is_read_or_refused(lines: list[str]) -> None:
         assert str(error).startswith("array.cfg:")
     else:
         assert machine.macs_per_cycle >= 32
+
+
+def test_sparsity_support_shortens_layers_of_that_ratio() -> None:
+    text = TPU.replace("SparsitySupport : false", "SparsitySupport : true")
+    machine = parse_scalesim_config(text, "array.cfg", TEMPLATE, ["pe_array.counting=scalesim"])
+    assert machine.arithmetic.weights == "structured"
+    assert parse_scalesim_config(TPU, "array.cfg", TEMPLATE).arithmetic.weights == "none"

@@ -70,7 +70,7 @@ def test_no_comma_at_the_end_is_noted() -> None:
     assert note.startswith("net.csv: each of the lines 2, 4 ends without a comma")
 
 
-def test_a_sparsity_ratio_is_noted_and_the_layer_runs_dense() -> None:
+def test_a_sparsity_ratio_is_noted() -> None:
     workload = read("g, 5, 6, 8, 2:4,", "c, 8, 8, 3, 3, 4, 2, 1, 1:1,")
     assert workload.macs == 5 * 6 * 8 + 6 * 6 * 2 * 4 * 9
     (note,) = workload.notes

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from accelsim.errors import UnsupportedOperator
 from accelsim.hardware.buffer import Buffer, BufferFields
-from accelsim.hardware.fields import Count, Energy, Fields
+from accelsim.hardware.fields import Count, Energy, Fields, Flag, Share
 
 IntColumn = npt.NDArray[np.int64]
 FloatTable = npt.NDArray[np.float64]
@@ -55,6 +55,25 @@ class TileCosts(NamedTuple):
     """Shape (tiles, parts)."""
 
 
+class PrecisionFields(Fields):
+    """Numbers that an element multiplies at once, ``pe_array.precision``; without it bits make no difference."""
+
+    bits: Count
+    subword: Flag = False
+    """An element does two products of half the bits at once, four of a quarter, …."""
+
+
+class SparsityFields(Fields):
+    """What is done about zeros, ``pe_array.sparsity``."""
+
+    weights: Literal["none", "gate", "skip", "structured"] = "none"
+    inputs: Literal["none", "gate", "skip"] = "none"
+    lanes: Count = 1
+    """Filters that run together and wait for each other where zeros are skipped."""
+    gated_energy: Share = 0.0
+    """Energy of a product that is gated, as a share of one that is not."""
+
+
 class PEArrayFields(Fields):
     """The part of a template's ``pe_array`` that all dataflows share; ``mac_energy`` is that of one MAC."""
 
@@ -62,6 +81,8 @@ class PEArrayFields(Fields):
     rows: Count
     columns: Count
     mac_energy: Energy
+    precision: PrecisionFields | None = None
+    sparsity: SparsityFields | None = None
 
 
 class Dataflow(ABC):
@@ -105,6 +126,11 @@ class Dataflow(ABC):
 
         Raises :class:`MappingError` for a tile that the array's buffers cannot hold in any mapping.
         """
+
+    def with_terms(self, tiles: TileColumns, terms: IntColumn) -> TileColumns:
+        """Tiles that sum up so many terms for each result, as near as whole channels allow; the rest is as it was."""
+        channels = np.maximum(-(-terms // (tiles.kernel_rows * tiles.kernel_columns)), 1)
+        return tiles._replace(channels=channels * tiles.groups)
 
     def port_bytes(self, tiles: TileColumns) -> IntColumn | None:
         """Bytes that each tile reads through the read port of buffer ``global``; None where a dataflow does not tell.

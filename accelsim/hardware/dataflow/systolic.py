@@ -205,6 +205,13 @@ class SystolicArray(Dataflow):
         wanted = _read_bytes(accesses) + accesses.output_writes + (PARTIAL_SUM_BYTES - 1) * accesses.partial_sum_reads
         return port_use(ports, reads, writes, wanted)
 
+    def with_terms(self, tiles: TileColumns, terms: IntColumn) -> TileColumns:
+        """See :meth:`Dataflow.with_terms`: exactly so many, since a tile is a matrix product here."""
+        one = np.ones_like(terms)
+        return tiles._replace(
+            channels=terms * tiles.groups, kernel_rows=one, kernel_columns=one, stride_rows=one, stride_columns=one
+        )
+
     def port_bytes(self, tiles: TileColumns) -> IntColumn:
         """See :meth:`Dataflow.port_bytes`: all reads pass the port."""
         return _read_bytes(self.accesses(tiles))

@@ -63,7 +63,7 @@ class Conv2d(Operator):
     def work(self, box: Box) -> ArrayWork:
         """The block's share of the nest; multiplications with padding are executed and counted."""
         samples, filters, rows, columns = (end - begin for begin, end in box)
-        return ArrayWork(
+        work = ArrayWork(
             batch=samples,
             channels=self.operands[0].shape[0],
             filters=filters,
@@ -77,3 +77,4 @@ class Conv2d(Operator):
             groups=self.groups,
             weights_from_operator=int(any(operand.is_weight for operand in self.operands)),
         )
+        return self.with_forms(work)

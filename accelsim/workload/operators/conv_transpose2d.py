@@ -83,7 +83,7 @@ class ConvTranspose2d(Operator):
         (rows, kernel_rows), (columns, kernel_columns) = (
             _nest(end - begin, self.taps(axis, (begin, end))) for axis, (begin, end) in enumerate(box[2:])
         )
-        return ArrayWork(
+        work = ArrayWork(
             batch=samples,
             channels=self.operands[0].shape[0],
             filters=filters,
@@ -97,6 +97,7 @@ class ConvTranspose2d(Operator):
             groups=self.groups,
             weights_from_operator=0,
         )
+        return self.with_forms(work)
 
 
 def _nest(rows: int, taps: int) -> tuple[int, int]:

@@ -96,7 +96,7 @@ class MatMul(Operator):
         leading = prod(sizes[1:-2]) if len(sizes) > 3 else 1
         shared = len(self.operands) == 1
         groups = 1 if shared else leading
-        return ArrayWork(
+        work = ArrayWork(
             batch=sizes[0] * leading if shared else sizes[0],
             channels=depth * groups,
             filters=sizes[-1] * groups,
@@ -110,6 +110,7 @@ class MatMul(Operator):
             groups=groups,
             weights_from_operator=int(not shared),
         )
+        return self.with_forms(work)
 
 
 def _broadcast(ranges: tuple[Range, ...], shape: tuple[int, ...]) -> tuple[Range, ...]:
