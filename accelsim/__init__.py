@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from accelsim.search import SearchResult as SearchResult
     from accelsim.search import SoMa as SoMa
     from accelsim.search import Watch as Watch
+    from accelsim.sparsity import Sparsity as Sparsity
+    from accelsim.sparsity import parse_sparsity as parse_sparsity
     from accelsim.timeline.contention import bandwidth_by_queue as bandwidth_by_queue
     from accelsim.timeline.contention import link_waits as link_waits
     from accelsim.timeline.table import Timeline as Timeline
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from accelsim.workload.operator import Operand as Operand
     from accelsim.workload.operator import Operator as Operator
     from accelsim.workload.operator import Source as Source
+    from accelsim.workload.sparse import with_sparsity as with_sparsity
     from accelsim.workload.tensor import Tensor as Tensor
 
 _HOMES = {
@@ -94,6 +97,7 @@ _HOMES = {
     "SoMa": "search",
     "Sharing": "analysis.sharing",
     "Source": "workload.operator",
+    "Sparsity": "sparsity",
     "Tensor": "workload.tensor",
     "Timeline": "timeline.table",
     "Watch": "search",
@@ -115,12 +119,14 @@ _HOMES = {
     "load_workload": "library",
     "lower": "program.lower",
     "measured_roofs": "analysis.roofs_file",
+    "parse_sparsity": "sparsity",
     "replay": "engine.replay",
     "report": "analysis.report",
     "roofline": "plot.roofline",
     "save_timeline": "formats",
     "sharing": "analysis.sharing",
     "simulate": "engine",
+    "with_sparsity": "workload.sparse",
 }
 
 __version__ = "0.1.0"
