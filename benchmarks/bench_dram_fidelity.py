@@ -20,7 +20,6 @@ FIDELITIES = ("link", "calibrated", "banks")
 SETTINGS = {
     "in order": [],
     "in turns": ["dram.arbitration=round_robin", "dram.grant=4 KiB"],
-    "column map": ["dram.memory.address_map=column_low"],
 }
 
 

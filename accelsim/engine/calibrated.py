@@ -34,6 +34,8 @@ WARM_UP = 0.2
 FAR = 1 << 26
 """Streams of a sample begin so far apart, plus the place of the real one within ``NEAR`` bytes, in ``STEP``s."""
 NEAR, STEP = 1 << 16, 1 << 12
+REFRESHES, LONGEST = 8, 1 << 18
+"""Refresh intervals, and accesses at most, of the sample that says what refreshes cost."""
 LONG_TURN = 256
 """Accesses of one direction from which on the cost of a change does not depend on how many follow."""
 
@@ -68,14 +70,23 @@ def without_refresh(memory: AttachedMemory) -> DramMemory:
     return DramMemory(memory.dram.template.model_copy(update={"refresh": "off", "injection": "one_queue"}))
 
 
+@lru_cache(maxsize=4)
 def refresh_share(memory: AttachedMemory) -> float:
-    """The share of the time that refreshes leave: of all banks, tRFC + tRP + tRCD / 2 of every tREFI for each rank."""
+    """The share of the time that refreshes leave.
+
+    Of all banks they take tRFC + tRP + tRCD / 2 of every tREFI, for each rank. What those of one bank take from the
+    others is measured, with sequential reads.
+    """
     dram, timing = memory.dram, memory.dram.template.timing
     if dram.template.refresh == "off":
         return 1.0
-    if dram.template.refresh == "per_bank":  # the other banks work on, but nothing new starts until it was sent
-        return 1 - (timing.tRP + timing.tRCDRD / 2) / (timing.tREFIpb or timing.tREFI)
-    return 1 - dram.template.ranks * (timing.tRFC + timing.tRP + timing.tRCDRD / 2) / timing.tREFI
+    if dram.template.refresh == "all_bank":
+        return 1 - dram.template.ranks * (timing.tRFC + timing.tRP + timing.tRCDRD / 2) / timing.tREFI
+    cycles = REFRESHES * timing.tREFI * dram.cycles_per_clock
+    number = np.arange(min(int(cycles * dram.peak_bytes_per_cycle) // dram.access_bytes, LONGEST))
+    always, size = np.full(len(number), ALWAYS), np.full(len(number), dram.access_bytes)
+    requests = MemoryRequests(always, number * dram.access_bytes, size, number < 0, number * 0)
+    return without_refresh(memory).serve(requests).cycles / dram.serve(requests).cycles
 
 
 @lru_cache(maxsize=4096)

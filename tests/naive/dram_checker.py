@@ -75,6 +75,8 @@ def violations(memory: DramMemory, commands) -> list[str]:
             recent = activations.setdefault(rank, [])
             if len(recent) >= 4 and now - recent[-4] < t.tFAW * scale:
                 found.append(f"command {number} ACT: the fifth within tFAW of rank {rank}")
+            if t.t32AW and len(recent) >= 32 and now - recent[-32] < t.t32AW * scale:
+                found.append(f"command {number} ACT: the 33rd within t32AW of rank {rank}")
             recent.append(now)
             open_row[bank] = row
         elif command in (PRE, PREA):

@@ -24,7 +24,7 @@ NEVER = 1 << 60
 
 
 class Gap(IntEnum):
-    """Rows of the table of distances, X_Y from command X to command Y.
+    """Rows of the table of distances, X_Y from command X to command Y; MANY_ACT is from an ACT to the 32nd behind it.
 
     ``S`` other bank group of the same rank, ``L`` same bank group, ``STACK`` other stack of the same rank, ``RANK``
     other rank of the channel. PREA precharges all banks of a rank, REF refreshes a rank, REFB one bank.
@@ -34,6 +34,7 @@ class Gap(IntEnum):
     ACT_ACT_S = auto()
     ACT_ACT_L = auto()
     FOUR_ACT = auto()
+    MANY_ACT = auto()
     ACT_RD = auto()
     ACT_WR = auto()
     ACT_PRE = auto()
@@ -92,9 +93,11 @@ GROUP_ACT, GROUP_RD, GROUP_WR, GROUP_STACK = range(4)
 GROUP_COLUMNS = GROUP_STACK + 1
 # Columns of Device.ranks. Those before R_ACTIVE are earliest cycles, R_PREA of closing all banks. OPEN counts the open
 # banks, since cycle SINCE; OPEN_CYCLES adds up. RANKS is how many share a channel. Four columns from FAW hold the last
-# four ACTs plus tFAW; FAW_AT says which is the oldest.
+# four ACTs plus tFAW; FAW_AT says which is the oldest. The same for the last 32, where a standard limits them.
 R_ACT, R_PRE, R_PREA, R_RD, R_WR, R_REF, R_REFB, R_ACTIVE, OPEN, SINCE, OPEN_CYCLES, RANKS, FAW_AT, FAW = range(14)
-RANK_COLUMNS = FAW + 4
+AW32_AT = FAW + 4
+AW32 = AW32_AT + 1
+RANK_COLUMNS = AW32 + 32
 RECORD_COLUMNS = 5
 
 
@@ -140,7 +143,10 @@ def ready_to_activate(d: Device, bank: int) -> int:
     return int(
         max(
             max(d.banks[bank, ACT], d.groups[d.banks[bank, GROUP], GROUP_ACT]),
-            max(d.ranks[rank, R_ACT], d.ranks[rank, FAW + d.ranks[rank, FAW_AT]]),
+            max(
+                max(d.ranks[rank, R_ACT], d.ranks[rank, FAW + d.ranks[rank, FAW_AT]]),
+                d.ranks[rank, AW32 + d.ranks[rank, AW32_AT]],
+            ),
         )
     )
 
@@ -165,6 +171,10 @@ def activate(d: Device, bank: int, row: int, cycle: int) -> None:
     oldest = d.ranks[rank, FAW_AT]
     d.ranks[rank, FAW + oldest] = cycle + gaps[Gap.FOUR_ACT]
     d.ranks[rank, FAW_AT] = (oldest + 1) & 3
+    if gaps[Gap.MANY_ACT] > 0:
+        oldest = d.ranks[rank, AW32_AT]
+        d.ranks[rank, AW32 + oldest] = cycle + gaps[Gap.MANY_ACT]
+        d.ranks[rank, AW32_AT] = (oldest + 1) & 31
     if d.ranks[rank, OPEN] == 0:
         d.ranks[rank, SINCE] = cycle
     d.ranks[rank, OPEN] += 1

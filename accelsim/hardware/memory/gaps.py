@@ -32,6 +32,7 @@ def command_gaps(template: MemoryTemplate) -> IntColumn:
         Gap.ACT_ACT_S: t.tRRD_S,
         Gap.ACT_ACT_L: t.tRRD_L,
         Gap.FOUR_ACT: t.tFAW,
+        Gap.MANY_ACT: t.t32AW,
         Gap.ACT_RD: t.tRCDRD,
         Gap.ACT_WR: t.tRCDWR,
         Gap.ACT_PRE: t.tRAS,
@@ -84,12 +85,12 @@ def _lengths(template: MemoryTemplate) -> dict[str, int]:
 
 
 def _length_of_first(gap: Gap, template: MemoryTemplate) -> int:
-    first = "ACT" if gap is Gap.FOUR_ACT else gap.name.split("_")[0]
+    first = "ACT" if gap in (Gap.FOUR_ACT, Gap.MANY_ACT) else gap.name.split("_")[0]
     return _lengths(template).get(first, 1) - 1
 
 
 def _length_of_second(gap: Gap, template: MemoryTemplate) -> int:
     if gap in (Gap.READ_RETURN, Gap.ROW_BUS):
         return 0
-    second = "ACT" if gap is Gap.FOUR_ACT else gap.name.split("_")[1]
+    second = "ACT" if gap in (Gap.FOUR_ACT, Gap.MANY_ACT) else gap.name.split("_")[1]
     return _lengths(template).get(second, 1) - 1

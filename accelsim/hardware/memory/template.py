@@ -74,6 +74,7 @@ class Timing(Fields):
     tRRD_S: Cycles
     tRRD_L: Cycles
     tFAW: Cycles
+    t32AW: Cycles = 0
     tWTR_S: Cycles
     tWTR_L: Cycles
     tRTP: Cycles
