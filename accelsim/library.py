@@ -147,6 +147,13 @@ def shipped_onnx(name: str) -> Path:
     return find(name, "network of the onnx package", files)
 
 
+def trace_path(name: str | Path) -> Path:
+    """The file of a trace: that of this path or, where there is none, the one that ships under this name."""
+    path = Path(name)
+    shipped = files_by_name(data_folder("workloads") / "traces", ".et").get(str(name))
+    return path if shipped is None or path.exists() else shipped
+
+
 def _workload_files() -> dict[str, Path]:
     folder = data_folder("workloads")
     return dict(sorted(item for suffix in WORKLOAD_READERS for item in files_by_name(folder, suffix).items()))

@@ -46,13 +46,13 @@ def replay_command(
     from accelsim.analysis.report import report
     from accelsim.engine.replay import replay
     from accelsim.formats import load_trace
-    from accelsim.library import load_accelerator
+    from accelsim.library import load_accelerator, trace_path
 
     if out is not None:
         common.make_folder(Path(out))
     accelerator = load_accelerator(hardware, overrides) if hardware is not None else None
     with common.progress(f"reading {trace}"):
-        recorded = load_trace(trace, accelerator, times=times, events=False)
+        recorded = load_trace(trace_path(trace), accelerator, times=times, events=False)
     for note in str(recorded.program.facts.get("notes", "")).splitlines():
         click.echo(f"note: {note}", err=True)
     accelerator = _machine(recorded, accelerator, overrides)

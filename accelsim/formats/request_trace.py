@@ -54,6 +54,8 @@ def read_request_trace(
         notes.append(f"{without:,} requests without a size are taken for one burst of {BURST_BYTES} bytes")
     if (requests.arrival_cycles == ALWAYS).all():
         notes.append("the trace has no times: every request is offered from the beginning")
+    if accelerator.dram.memory is not None:
+        notes.append("the path to memory is taken as a link; for its banks and rows there is accelsim memory")
     if is_scalesim:
         notes.append("SCALE-Sim does not tell the size of a word; taken for one byte")
     size = np.where(requests.bytes == ONE_BURST, BURST_BYTES, requests.bytes)

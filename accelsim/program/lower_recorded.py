@@ -232,6 +232,8 @@ class _Lowering:
             notes.append(f"{kept:,} of {len(computing):,} nodes that compute keep the time that was recorded")
         if self.accelerator and computing:
             notes.append("the trace does not tell the energy of computing; it is not counted")
+        if self.several and self.accelerator and self.accelerator.dram.memory is not None:
+            notes.append("the memory of each device is taken as a link without banks")
         if self.network is not None and not self.several:
             groups = ", and every group is taken to be all of them" if any(node.group for node in nodes) else ""
             notes.append(f"one trace stands for all {self.network.devices} devices of the link{groups}")

@@ -6,6 +6,7 @@ import numpy as np
 
 from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
+from accelsim.program.memory_plan import with_memory
 from accelsim.program.recorded import NodeKind, RecordedGraph, RecordedNode
 from accelsim.program.tables import (
     SHAPE_COLUMNS,
@@ -128,7 +129,7 @@ class RecordedRows:
             f"{name} {self.ranks[device]}" if len(self.ranks) > 1 else name for name, device in self.resources
         )
         parts, energy_pj = self._energies(kind, size)
-        return Program(
+        program = Program(
             resources=self._resource_table(),
             queues=QueueTable(np.arange(len(names))),
             activities=ActivityTable(
@@ -159,6 +160,9 @@ class RecordedRows:
             static_pj_per_cycle=self.accelerator.static_pj_per_cycle * len(self.ranks) if self.accelerator else 0.0,
             facts=self._facts(workload, notes),
         )
+        if self.accelerator is None or len(self.ranks) > 1 or (MEMORY, 0) not in self.resources:
+            return program
+        return with_memory(program, self.accelerator, self.resources[MEMORY, 0])
 
     def _resource_table(self) -> ResourceTable:
         rows = []

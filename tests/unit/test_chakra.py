@@ -12,9 +12,11 @@ from accelsim.errors import FormatError, InputError
 from accelsim.formats import load_trace
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.template import parse_template
+from accelsim.library import trace_path
 from accelsim.program.tables import ActivityKind
 from tests import chakra_wire as wire
 from tests.chakra_wire import node, trace
+from tests.smoke.command import in_this_process
 
 DATA = Path(__file__).parents[1] / "data" / "chakra"
 TEMPLATE = """
@@ -146,6 +148,7 @@ def test_exposed_communication_by_hand(tmp_path: Path) -> None:
 
 
 def folder_of(folder: Path, *devices: tuple[bytes, ...]) -> Path:
+    folder.mkdir(exist_ok=True)
     for rank, nodes in enumerate(devices):
         saved(folder, *nodes, name=f"run.{rank}.et")
     return folder
@@ -363,3 +366,50 @@ def test_folders_that_do_not_fit(tmp_path: Path, name: str) -> None:
     devices, error, message = BAD_FOLDERS[name]
     with pytest.raises(error, match=message):
         load_trace(folder_of(tmp_path, *devices), small())
+
+
+def test_twice_the_bandwidth_of_the_link_is_a_run_from_scratch(tmp_path: Path) -> None:
+    path = saved(tmp_path, *EVERY_KIND)
+    faster = small("link.bandwidth=16 B/cycle", "dram.bandwidth=32 B/cycle", "link.energy=5 pJ/B", "name=faster")
+    again, scratch = accelsim.replay(load_trace(path, small()), faster), load_trace(path, faster)
+    assert spans(again) == spans(scratch)
+    assert spans(again)["sum"] == (355 + 5, 360 + 6 * (63 + 5))  # weights 50 + 10, product 300
+    assert (again.program.energy_pj == scratch.program.energy_pj).all()
+    folder = folder_of(tmp_path / "devices", *((node(0, wire.LOAD, tensor_size=320), summed()),) * 4)
+    again, scratch = accelsim.replay(load_trace(folder, small()), faster), load_trace(folder, faster)
+    assert spans(again) == spans(scratch)
+
+
+def test_a_machine_with_banks_places_what_is_loaded(tmp_path: Path) -> None:
+    banks = small("dram.fidelity=banks", "dram.memory.technology=ddr4_3200")
+    run = load_trace(saved(tmp_path, node(0, wire.LOAD, tensor_size=6400), node(1, wire.STORE, tensor_size=64)), banks)
+    use = run.memory
+    assert use is not None
+    assert (use.bursts_read, use.bursts_written) == (100, 1)
+
+
+def test_the_shipped_trace_by_arithmetic() -> None:
+    """GPT-2 small, 1024 tokens a device: operations, gradients, and what the compute-bound forward pass takes."""
+    layer, table, tokens = 12 * 768**2, 50257 * 768, 1024
+    run = load_trace(trace_path("gpt2_small_training"), accelsim.load_accelerator("tpu_v3"))
+    forward = 2 * tokens * (12 * layer + table) + 12 * 4 * tokens * 512 * 768
+    updates = 12 * (12 * layer + table)
+    assert int(run.program.activities.macs.sum()) == (3 * forward + updates) // 2
+    sent = accelsim.report(run).to_dict()["communication"]
+    shares = 12 * -(-2 * layer // 8) + -(-2 * table // 8)
+    assert sent["bytes"] == 14 * shares
+    assert sent["exposed_cycles"] == 0
+    one_layer = spans(run)["forward 3"]
+    assert one_layer[1] - one_layer[0] == -(-(2 * tokens * layer + 4 * tokens * 512 * 768) // (2 * 128 * 256))
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    saved(tmp_path, *EVERY_KIND)
+    (tmp_path / "small.yaml").write_text(TEMPLATE)
+    run = in_this_process("replay", "t.et", "--hardware", "small.yaml", "--out", "out", "--json", folder=tmp_path)
+    assert json.loads(run.stdout)["communication"]["bytes"] == 6000 + 80 + 160
+    assert "note: one trace stands for all 4 devices of the link" in run.stderr
+    again = in_this_process("replay", "out", "--set", "link.bandwidth=16 B/cycle", "--json", folder=tmp_path)
+    assert json.loads(again.stdout)["latency_cycles"] < json.loads(run.stdout)["latency_cycles"] + 1
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Communication" in page

@@ -63,3 +63,40 @@ for rank in range(4):
     if rank < 3:
         nodes.append((f"send {rank}", COMM_SEND_NODE, [len(nodes) - 1], 0, {"comm_size": 4096, "comm_dst": rank + 1}))
     write(f"pipeline/run.{rank}.et", *nodes)
+
+# The shipped example: a training step of GPT-2 small on one of several devices that share the batch. Each has two
+# sequences of 512 tokens in bfloat16; a layer has 12 d^2 parameters. Operations: 2 a parameter and token forward (and
+# attention's 4 T S d), twice that backward. Gradients are summed layer by layer, while the backward pass goes on; the
+# table of tokens, which is also the output head, has its whole gradient only at the end. An update reads and writes
+# parameters, two moments (float32) and gradients: 28 bytes a parameter.
+LAYERS, WIDTH, TOKENS, SEQUENCE, VOCABULARY = 12, 768, 2 * 512, 512, 50257
+LAYER, TABLE = 12 * WIDTH * WIDTH, VOCABULARY * WIDTH
+layer_ops = 2 * LAYER * TOKENS + 4 * TOKENS * SEQUENCE * WIDTH
+layer_bytes = 2 * (LAYER + 14 * TOKENS * WIDTH)
+head_ops, head_bytes = 2 * TABLE * TOKENS, 2 * (TABLE + TOKENS * (WIDTH + VOCABULARY))
+nodes = []
+
+
+def add(label: str, kind: int, parents: list[int], **attributes: int) -> int:
+    nodes.append((label, kind, parents, 0, {**attributes, "is_cpu_op": False}))
+    return len(nodes) - 1
+
+
+def summed(label: str, parent: int, parameters: int) -> int:
+    return add(f"sum {label}", COMM_COLL_NODE, [parent], comm_type=ALL_REDUCE, comm_size=2 * parameters)
+
+
+last = add("forward embedding", COMP_NODE, [], num_ops=0, tensor_size=4 * TOKENS * WIDTH)
+for layer in range(LAYERS):
+    last = add(f"forward {layer}", COMP_NODE, [last], num_ops=layer_ops, tensor_size=layer_bytes)
+last = add("forward head", COMP_NODE, [last], num_ops=head_ops, tensor_size=head_bytes)
+last = add("backward head", COMP_NODE, [last], num_ops=2 * head_ops, tensor_size=2 * head_bytes)
+sums = []
+for layer in reversed(range(LAYERS)):
+    last = add(f"backward {layer}", COMP_NODE, [last], num_ops=2 * layer_ops, tensor_size=2 * layer_bytes)
+    sums.append((str(layer), summed(str(layer), last, LAYER), LAYER))
+last = add("backward embedding", COMP_NODE, [last], num_ops=0, tensor_size=4 * TOKENS * WIDTH)
+sums.append(("embedding", summed("embedding", last, TABLE), TABLE))
+for label, node, parameters in sums:
+    add(f"update {label}", COMP_NODE, [last, node], num_ops=12 * parameters, tensor_size=28 * parameters)
+write("../../../workloads/traces/gpt2_small_training.et", *nodes)
