@@ -75,7 +75,7 @@ STYLE = """
   width: .75em; }
 .viewer .panels table { font-size: .84rem; margin: .3rem 0 .6rem; }
 .viewer .panels th { overflow-wrap: normal; padding-right: 1rem; white-space: nowrap; }
-.viewer .panels td { padding-right: 0; white-space: normal; }
+.viewer .panels td { padding-left: .9rem; padding-right: 0; white-space: normal; }
 .viewer .panels p { margin: .2rem 0; }
 .viewer .why { margin: .2rem 0; padding-left: 1.4rem; }
 .viewer .why li { color: var(--soft); font-size: .88rem; margin: .2rem 0; overflow-wrap: anywhere; }

@@ -122,13 +122,14 @@ function showRange(view) {
   const [from, to] = selection ? [...selection].sort((a, b) => a - b) : [view.from, view.to], all = runs.map((run) => figures(run, from, to));
   const what = selection ? 'The selected range' : from <= 0 && to >= longest ? 'The whole run' : 'The range in view';
   const percent = (share) => `${(100 * share).toFixed(1)} %`, each = (shown) => runs.map((run, index) => shown(run, all[index]));
-  const rows = [['cycles', ...each((run, { cycles }) => `${whole(cycles)}${run.clock ? ` (${timeText(cycles / run.clock)})` : ''}`)],
-    ['cores busy', ...each((_, { busy }) => percent(busy))]];
+  const rows = [['cycles', ...each((_, { cycles }) => whole(cycles))]];
+  if (runs.some((run) => run.clock)) rows.push(['time', ...each((run, { cycles }) => (run.clock ? timeText(cycles / run.clock) : ''))]);
+  rows.push(['cores busy', ...each((_, { busy }) => percent(busy))]);
   if (runs.some((run) => run.macsPerCycle)) {
     rows.push(['MACs of peak rate', ...each((run, { macs, cycles }) => (run.macsPerCycle && cycles ? percent(macs / run.macsPerCycle / cycles) : ''))]);
   }
   runs[0]?.resources.forEach((resource, index) => {
-    if (resource.core || rows.length > 7) return;
+    if (resource.core || rows.length > 8) return;
     rows.push([resource.name, ...each((run, { links, cycles }) => {
       const found = links.find(([at]) => run.resources[at].name === resource.name);
       return found ? `${bytesText(found[1])}${cycles ? `, ${percent(found[1] / cycles / run.resources[found[0]].rate)}` : ''}` : '';
@@ -140,7 +141,7 @@ function showRange(view) {
   rows.push(['intensity', ...each((_, { operations, bytes }) => (bytes ? `${number(operations / bytes)} op/B` : 'no bytes'))]);
   rows.push(['performance', ...each((run, found) => {
     const roof = roofAt(run, found);
-    return found.cycles ? `${number(found.operations / found.cycles)} op/cycle${roof ? `, ${percent(found.operations / found.cycles / roof)} of its roof` : ''}` : '';
+    return found.cycles ? `${number(found.operations / found.cycles)} op/cycle${roof && runs.length === 1 ? `, ${percent(found.operations / found.cycles / roof)} of its roof` : ''}` : '';
   })]);
   const most = runs.length === 1 && all[0].cycles ? all[0].operators.slice(0, 3).map(([operator, cycles]) => `${runs[0].operators[operator] ?? '(none)'} ${percent(cycles / all[0].cycles)}`) : [];
   if (most.length && all[0].operators.length > 0) rows.push(['operators', most.join(', ')]);

@@ -25,11 +25,20 @@ function column(payload, [type, offset, length, differences]) {
   return sums;
 }
 
+// The values at these rows.
+function gather(values, rows) {
+  const found = new Float64Array(rows.length);
+  for (let at = 0; at < found.length; at++) found[at] = values[rows[at]];
+  return found;
+}
+
 // Intervals in order of time that do not overlap, each with the event that it belongs to.
 class Series {
   constructor(start, end, event) {
     Object.assign(this, { start, end, event, length: start.length, sums: new Map() });
   }
+
+  pick(rows) { return new Series(gather(this.start, rows), gather(this.end, rows), gather(this.event, rows)); }
 
   // First interval, at or behind `from`, that ends behind the cycle.
   after(cycle, from = 0) {
@@ -116,13 +125,19 @@ function loadRun(run, payload) {
   for (const [name, packed] of Object.entries(run.columns)) run[name] = column(payload, packed);
   const count = run.start.length, { operators, tensors } = run;
   run.count = count;
-  run.end = run.start.map((start, row) => start + run.cycles[row]);
-  run.ready = run.start.map((start, row) => start - run.wait[row]);
-  run.because = Int32Array.from(run.back, (back, row) => (back ? row - back : -1));
-  run.kind = Uint8Array.from(run.activity, (activity) => run.a_kind[activity]);
+  run.end = new Float64Array(count);
+  run.ready = new Float64Array(count);
+  run.because = new Int32Array(count);
+  run.kind = new Uint8Array(count);
+  for (let row = 0; row < count; row++) {
+    run.end[row] = run.start[row] + run.cycles[row];
+    run.ready[row] = run.start[row] - run.wait[row];
+    run.because[row] = run.back[row] ? row - run.back[row] : -1;
+    run.kind[row] = run.a_kind[run.activity[row]];
+  }
   const rows = run.resources.map(() => []);
   for (let row = 0; row < count; row++) rows[run.resource[row]].push(row);
-  run.series = rows.map((mine) => new Series(Float64Array.from(mine, (row) => run.start[row]), Float64Array.from(mine, (row) => run.end[row]), Int32Array.from(mine)));
+  run.series = rows.map((mine) => new Series(gather(run.start, mine), gather(run.end, mine), Int32Array.from(mine)));
   run.byKind = run.series.map((series) => split(series, (event) => run.kind[event]));
   run.idle = run.resources.map((resource, index) => (resource.core ? idle(run, run.series[index]) : null));
   run.queues = run.resources.map((resource, index) => queues(run, index));
@@ -135,16 +150,19 @@ function loadRun(run, payload) {
   return run;
 }
 
-// One series for each value of a key.
+// One series for each value of a key, a small whole number.
 function split(series, key) {
-  const parts = new Map();
+  const counts = new Map(), keys = new Int32Array(series.length);
   for (let row = 0; row < series.length; row++) {
-    const value = key(series.event[row]);
-    if (!parts.has(value)) parts.set(value, []);
-    parts.get(value).push(row);
+    keys[row] = key(series.event[row]);
+    counts.set(keys[row], (counts.get(keys[row]) ?? 0) + 1);
   }
-  const pick = (rows) => new Series(...['start', 'end', 'event'].map((name) => Float64Array.from(rows, (row) => series[name][row])));
-  return new Map([...parts].sort(([a], [b]) => a - b).map(([value, rows]) => [value, pick(rows)]));
+  if (counts.size === 1) return new Map([[keys[0], series]]);
+  return new Map([...counts].sort(([a], [b]) => a - b).map(([value, count]) => {
+    const rows = new Int32Array(count);
+    for (let row = 0, at = 0; at < count; row++) if (keys[row] === value) rows[at++] = row;
+    return [value, series.pick(rows)];
+  }));
 }
 
 // When a core runs nothing: up to the next tile, whose cause is that of the wait; `event` is -1 after the last one.

@@ -197,8 +197,7 @@ function partsOf(view, run, series) {
 function filtered(series, lit) {
   const rows = [];
   for (let row = 0; row < series.length; row++) if (lit[series.event[row]]) rows.push(row);
-  const pick = (name) => Float64Array.from(rows, (row) => series[name][row]);
-  return new Series(pick('start'), pick('end'), pick('event'));
+  return series.pick(rows);
 }
 
 function paintLane(view, track, y) {
