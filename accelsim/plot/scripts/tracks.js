@@ -142,9 +142,10 @@ function fitted(context, words, room) {
 function words(view, text, colour, left, right, middle) {
   const { context } = view, begin = Math.max(left, LABEL) + 4, room = Math.min(right, LABEL + view.pixels) - begin - 4;
   if (room < 24) return;
-  const letters = Math.floor(room / 6.3);
+  const needed = context.measureText(text.slice(0, 200)).width, letters = Math.floor(text.length * room / needed) - 2;
+  if (needed > room && letters < 4) return;
   context.fillStyle = colour;
-  context.fillText(text.length <= letters ? text : letters > 4 ? `…${text.slice(1 - letters)}` : '', begin, middle);
+  context.fillText(needed <= room ? text : `…${text.slice(-letters).replace(/^\W+/, '')}`, begin, middle);
 }
 
 function drawHead(view, { run }, y) {
