@@ -72,7 +72,7 @@ class LedgerReport:
         found.append(Section(f"Energy, {format_energy(whole)}", rows))
         for name, unit in (("performance", "op/cycle"), ("energy", "op/pJ")):
             if rungs := self.ladders().get(name):
-                found.append(Section(f"From the {name} roof to the point, {unit}", _ladder_rows(rungs, unit)))
+                found.append(Section(f"From the {name} roof to the point, {unit}", ladder_rows(rungs, unit)))
         return found
 
     def __str__(self) -> str:
@@ -82,7 +82,8 @@ class LedgerReport:
         return f"<h3>{html.escape(self.title)}</h3>" + "".join(section_table(section) for section in self.sections())
 
 
-def _ladder_rows(rungs: tuple[Rung, ...], unit: str) -> list[Row]:
+def ladder_rows(rungs: tuple[Rung, ...], unit: str) -> list[Row]:
+    """A ladder as rows of a section: what is left after each loss, its factor, and its share of the distance."""
     last = rungs[0].value
     rows = [Row(rungs[0].name, f"{last:,.5g}", "the work at its peak rate" if unit == "op/cycle" else "the work alone")]
     for rung in rungs[1:]:

@@ -248,7 +248,7 @@ def roofline_points(accelerator: Accelerator, timeline: Timeline) -> tuple[Point
             f"{accelerator.digest[:12]}); give the template of the run, and the same --set"
         )
     points = tuple(_points(Limits.of(accelerator), accelerator, timeline))
-    _check(points)
+    check_points(points)
     return points
 
 
@@ -355,7 +355,7 @@ def _shares(accelerator: Accelerator, program: Program) -> _Shares:
     )
 
 
-def _check(points: Sequence[Point]) -> None:
+def check_points(points: Sequence[Point]) -> None:
     """Refuses points above their roofs.
 
     Raises:

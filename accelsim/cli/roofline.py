@@ -12,7 +12,7 @@ from accelsim.errors import InputError
 
 if TYPE_CHECKING:
     from accelsim.hardware.accelerator import Accelerator
-    from accelsim.plot.roofline import Form
+    from accelsim.plot.roofline import Detail, Form
     from accelsim.timeline.table import Timeline
     from accelsim.workload.graph import Workload
 
@@ -32,6 +32,13 @@ SUFFIXES = (".html", ".htm", ".png", ".svg", ".pdf")
     help="Of the performance roof: a hard corner; rounded by the measured overlap; nothing overlaps.",
 )
 @click.option("--power-cap", metavar="POWER", help="Draw the roof that this limit of power gives, such as '2 W'.")
+@click.option(
+    "--detail",
+    type=click.Choice(["operators", "groups", "tiles"]),
+    default="operators",
+    show_default=True,
+    help="Points of fused groups too, or of these and of tiles.",
+)
 @click.option("--over-time", type=click.IntRange(2, 100_000), help="Draw the first run's path in so many windows.")
 @click.option("--out", type=click.Path(), help="A page (.html) or a picture (.png, .svg, .pdf) to write.")
 @common.as_json
@@ -42,6 +49,7 @@ def roofline_command(
     measured: bool,
     form: Form,
     power_cap: str | None,
+    detail: Detail,
     over_time: int | None,
     out: str | None,
     as_json: bool,
@@ -67,7 +75,7 @@ def roofline_command(
     with common.progress("running the micro-kernels" if measured else "reading"):
         found = roofline(accelerator, measured=measured, form=form, power_cap_watts=watts)
     for path in timelines:
-        found = found.add(load_timeline(path), windows=over_time or WINDOWS)
+        found = found.add(load_timeline(path), windows=over_time or WINDOWS, detail=detail)
     if out is not None:
         with common.progress("drawing"):
             found.save(out, over_time=over_time is not None)

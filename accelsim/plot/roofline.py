@@ -14,7 +14,16 @@ from accelsim.analysis.ladder import to_dict as ladder_dict
 from accelsim.analysis.ledger import Ledger, ledger
 from accelsim.analysis.measure import Measurement
 from accelsim.analysis.roof_forms import efficiency_at_ridge, energy_balance, ridge
-from accelsim.analysis.roofline import OPERATIONS_PER_MAC, Limits, Point, Roof, datasheet_roofs, roofline_points
+from accelsim.analysis.roofline import (
+    OPERATIONS_PER_MAC,
+    Limits,
+    Point,
+    Roof,
+    check_points,
+    datasheet_roofs,
+    roofline_points,
+)
+from accelsim.analysis.roofline_detail import group_points, tile_points
 from accelsim.analysis.roofs_file import measured_roofs
 from accelsim.analysis.trajectory import Trajectory, trajectory
 from accelsim.errors import InputError
@@ -22,6 +31,7 @@ from accelsim.files import write_whole
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.timeline.table import Timeline
 
+Detail = Literal["operators", "groups", "tiles"]
 Form = Literal["hard", "p-norm", "smooth"]
 WINDOWS = 60
 LISTED = 10
@@ -73,13 +83,16 @@ class Roofline:
         per_cycle += float(limits.dram_bytes_per_cycle) * machine.dram.read_pj_per_byte
         return {**found, "watts_at_ridge": per_cycle * machine.clock_hz * 1e-12}
 
-    def add(self, timeline: Timeline, name: str | None = None, *, windows: int = WINDOWS) -> Roofline:
+    def add(
+        self, timeline: Timeline, name: str | None = None, *, windows: int = WINDOWS, detail: Detail = "operators"
+    ) -> Roofline:
         """The same roofline with the points of one more run.
 
         Args:
             timeline: a run on this machine.
             name: what it is called; by default its workload and scheduler.
             windows: of its trajectory over time.
+            detail: which points there are beside those of the run and its operators: fused groups, or those and tiles.
 
         Raises:
             InputError: it ran on another machine, or a point lies above its roof.
@@ -91,9 +104,14 @@ class Roofline:
         known = [run.name for run in self.runs]
         if name in known:
             name = f"{name} ({sum(one.split(' (')[0] == name for one in known) + 1})"
+        points = roofline_points(self.accelerator, timeline)
+        more = [] if detail == "operators" else list(group_points(timeline, points))
+        if detail == "tiles":
+            more += tile_points(self.accelerator, timeline)
+        check_points(more)
         run = Run(
             name,
-            roofline_points(self.accelerator, timeline),
+            (*points, *more),
             ledger(timeline, self.accelerator),
             trajectory(self.accelerator, timeline, windows),
         )

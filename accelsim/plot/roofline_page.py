@@ -7,6 +7,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accelsim.analysis.ladder import energy_ladder, performance_ladder
+from accelsim.analysis.ledger_report import ladder_rows
+from accelsim.analysis.sections import Section, section_table
 from accelsim.plot.report_page import STYLE
 
 if TYPE_CHECKING:
@@ -73,6 +76,7 @@ def roofline_page(roofline: Roofline) -> str:
         '<input type="search" id="search" placeholder="find an operator" aria-label="find an operator"></div>\n'
         f'<div class="maps"><figure><figcaption>Performance</figcaption>{_plot("performance")}</figure>'
         f"<figure><figcaption>Energy</figcaption>{_plot('energy')}</figure></div>\n"
+        f"{_ladders(roofline)}"
         '<h2>Points</h2><div class="scroll"><table id="table"></table></div><p id="more" class="note"></p>'
         '<div id="tip"></div>\n'
         "<noscript>The maps are drawn by a script inside this page.</noscript>\n"
@@ -85,6 +89,21 @@ _EXPLANATION = (
     "area is its share of the run's cycles. An operator's time is that attributed to it, or that of its transfers "
     "where these took longer, hidden behind other operators."
 )
+
+
+def _ladders(roofline: Roofline) -> str:
+    """The losses of each run, from the roofs down to its point."""
+    tables = []
+    for run in roofline.runs:
+        point = next(one for one in run.points if one.name == "run")
+        for name, unit, rungs in (
+            ("performance", "op/cycle", performance_ladder(run.ledger, point)),
+            ("energy", "op/pJ", energy_ladder(run.ledger, point)),
+        ):
+            if rungs:
+                title = f"{run.name}: from the {name} roof to the point, {unit}"
+                tables.append(section_table(Section(title, ladder_rows(rungs, unit))))
+    return f'<h2>From roof to point</h2><div class="tables">{"".join(tables)}</div>\n' if tables else ""
 
 
 def _plot(name: str) -> str:

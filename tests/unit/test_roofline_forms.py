@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -23,6 +24,7 @@ from accelsim.analysis.roof_forms import (
     ridge,
 )
 from accelsim.analysis.roofline import roofline_points
+from accelsim.analysis.roofline_detail import fused_groups
 from accelsim.analysis.trajectory import trajectory
 from accelsim.engine import simulate
 from accelsim.errors import InputError
@@ -80,6 +82,25 @@ def test_ceilings_come_from_the_ledger() -> None:
     found = ceilings(machine, ledger(timeline, machine), roofline_points(machine, timeline))
     # 90 useful cycles and 20 of idle lanes: 90 / 110 of 200 operations a cycle.
     assert [(one.name, one.ops_per_cycle) for one in found] == [("spatial use", pytest.approx(200 * 90 / 110))]
+
+
+def test_groups_and_tiles_of_the_worked_example() -> None:
+    """A and B alternate (A1, B1, A2, B2): a group; C is alone. A1 has one transfer of its own, of 160 bytes."""
+    timeline = worked_example()
+    position = np.array([0, 1, 2, 3, 4, -1, -1, -1, -1, -1, -1])
+    program = dataclasses.replace(timeline.program, activities=timeline.program.activities._replace(position=position))
+    timeline = dataclasses.replace(timeline, program=program)
+    found = roofline(example_machine()).add(timeline, detail="tiles").runs[0].points
+    points = {point.name: point for point in found if point.level == "dram"}
+    assert list(points)[4:] == ["A … B (2 operators)", "A[0]", "B[0]", "A[1]", "B[1]", "C[0]"]
+    group, a, b = points["A … B (2 operators)"], points["A"], points["B"]
+    assert (group.operations, group.bytes, group.cycles) == (10000 + 140, 640 + 160, 130)
+    assert group.energy_pj == a.energy_pj + b.energy_pj
+    first = points["A[0]"]
+    assert (first.macs, first.bytes, first.cycles, first.cycles_attributed) == (3000, 160, 30, 30)
+    assert first.energy_pj == pytest.approx(1.5 + 80 + 15)
+    assert points["C[0]"].bytes == 320  # its store; the weights serve all tiles
+    assert fused_groups(timeline.program) == [["A", "B"]]
 
 
 def test_trajectory_of_the_worked_example() -> None:
