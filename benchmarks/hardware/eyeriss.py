@@ -13,14 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import accelsim
-from accelsim.hardware.dataflow.row_stationary import (
-    ConvolutionShape,
-    RowMapping,
-    RowStationary,
-    WordCounts,
-    best_mapping,
-    run_passes,
-)
+from accelsim.hardware.dataflow.row_passes import ConvolutionShape, RowMapping, WordCounts, run_passes
+from accelsim.hardware.dataflow.row_stationary import RowStationary, best_mapping
 from hardware.table import Aim, Row, read
 
 AIMS = (

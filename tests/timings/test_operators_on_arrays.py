@@ -15,7 +15,8 @@ import pytest
 
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.hardware.dataflow.direct_convolution import IMAGE_CHANNELS
-from accelsim.hardware.dataflow.row_stationary import ConvolutionShape, RowStationary, best_mapping
+from accelsim.hardware.dataflow.row_passes import ConvolutionShape
+from accelsim.hardware.dataflow.row_stationary import RowStationary, best_mapping
 from accelsim.library import load_accelerator
 from accelsim.workload.operator import ArrayWork, Operand, Operator, Source
 from accelsim.workload.operators import Conv2d, MatMul

@@ -7,14 +7,8 @@ import pytest
 
 from accelsim.errors import MappingError
 from accelsim.hardware.dataflow.dataflow import TileColumns
-from accelsim.hardware.dataflow.row_stationary import (
-    ConvolutionShape,
-    RowArray,
-    RowMapping,
-    RowStationary,
-    best_mapping,
-    run_passes,
-)
+from accelsim.hardware.dataflow.row_passes import ConvolutionShape, RowArray, RowMapping, run_passes
+from accelsim.hardware.dataflow.row_stationary import RowStationary, best_mapping
 from accelsim.library import load_accelerator
 from tests.naive import row_stationary as twin
 from tests.naive.convolution import convolution
