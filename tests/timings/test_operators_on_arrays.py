@@ -215,7 +215,9 @@ def check(flow: str, seed: int, count: int) -> int:
         assert (back(out) == compute(operator, values, weights)).all(), operator
         work = operator.whole_work(batch)
         assert isinstance(work, ArrayWork)
-        assert dataflow.cost(TileColumns(*(np.array([size]) for size in work))).cycles.tolist() == [cycles], operator
+        assert dataflow.cost(TileColumns(*(np.array([size]) for size in work[:12]))).cycles.tolist() == [cycles], (
+            operator
+        )
     return dilated
 
 
