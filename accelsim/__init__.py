@@ -63,6 +63,9 @@ if TYPE_CHECKING:
     from accelsim.sparsity import parse_sparsity as parse_sparsity
     from accelsim.timeline.contention import bandwidth_by_queue as bandwidth_by_queue
     from accelsim.timeline.contention import link_waits as link_waits
+    from accelsim.timeline.cycles import CYCLE_CAUSES as CYCLE_CAUSES
+    from accelsim.timeline.cycles import CycleActivity as CycleActivity
+    from accelsim.timeline.cycles import cycle_activity as cycle_activity
     from accelsim.timeline.table import Timeline as Timeline
     from accelsim.workload.graph import Workload as Workload
     from accelsim.workload.operator import Operand as Operand
@@ -76,8 +79,10 @@ _HOMES = {
     "AccelsimError": "errors",
     "Advice": "analysis.advice",
     "Cocco": "search",
+    "CYCLE_CAUSES": "timeline.cycles",
     "Comparison": "analysis.compare_report",
     "Runs": "analysis.compare_runs",
+    "CycleActivity": "timeline.cycles",
     "DramMemory": "hardware.memory.dram",
     "DramTensor": "schedule.notation",
     "Interleave": "search",
@@ -108,6 +113,7 @@ _HOMES = {
     "clocked_product": "hardware.dataflow.systolic_cycles",
     "compare": "analysis.compare_report",
     "compare_runs": "analysis.compare_runs",
+    "cycle_activity": "timeline.cycles",
     "explain": "program.explain",
     "ledger_report": "analysis.ledger_report",
     "from_torch": "formats.torch_export",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli import common
+from accelsim.cli.cycles import check_detail, cycle_facts, cycle_text, with_cycles, write_cycles
 from accelsim.cli.search import search
 from accelsim.cli.share import Shared, sharing, sharing_options
 from accelsim.errors import MissingExtra
@@ -30,10 +31,18 @@ MOST_NOTES = 6
 @sharing_options
 @common.engine
 @click.option("--per-layer", is_flag=True, help="Add a line for each operator.")
+@click.option("--detail", default="tile", show_default=True, help="tile, or cycle: systolic arrays clock by clock.")
 @click.option("--out", type=click.Path(), help="Folder for timeline.npz, schedule.json, summary.json and report.html.")
 @common.as_json
 def run_command(
-    engine: str, per_layer: bool, out: str | None, as_json: bool, others: tuple[str, ...], shared: Shared, **what: Any
+    engine: str,
+    per_layer: bool,
+    detail: str,
+    out: str | None,
+    as_json: bool,
+    others: tuple[str, ...],
+    shared: Shared,
+    **what: Any,
 ) -> None:
     """Find a schedule, lower it, simulate it, report; of several WORKLOADs at once with --share.
 
@@ -50,17 +59,29 @@ def run_command(
     if out is not None:
         common.make_folder(Path(out))
     shared.check(len(others), what["schedule_file"])
+    check_detail(detail)
     if others:
         timeline, schedule = run_together((what.pop("workload"), *others), shared, engine, **what), None
     else:
         timeline, schedule = run(engine=engine, **what)
     result = report(timeline, per_layer=per_layer)
+    texts, figures = [str(result)], result.to_dict()
+    if others:
+        found = sharing(timeline)
+        texts.append(str(found))
+        figures |= found.to_dict()
+    if detail == "cycle":
+        timeline, cycles = with_cycles(timeline)
+        texts.append(cycle_text(cycles))
+        figures["cycle_detail"] = cycle_facts(cycles)
+        if out is not None:
+            write_cycles(Path(out), cycles)
     if out is not None:
         write_run(Path(out), timeline, schedule)
     if as_json:
-        common.print_json(result.to_dict() | (sharing(timeline).to_dict() if others else {}))
+        common.print_json(figures)
     else:
-        click.echo(f"{result}\n{sharing(timeline)}" if others else str(result))
+        click.echo("\n".join(texts))
 
 
 @click.command("schedule")

@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from html import escape
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from accelsim.errors import MissingExtra
 from accelsim.program.tables import IntColumn, Program, frozen
 from accelsim.timeline.memory_use import MemoryUse
+
+if TYPE_CHECKING:
+    from accelsim.timeline.cycles import CycleActivity
 
 
 class Cause(IntEnum):
@@ -79,6 +82,8 @@ class Timeline:
     provenance: dict[str, object] = field(default_factory=dict)
     memory: MemoryUse | None = None
     """What a memory behind a link did; None where the link was bandwidth and latency."""
+    cycles: CycleActivity | None = None
+    """The run cycle by cycle, where :func:`accelsim.simulate` was asked for it; a file does not hold it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "events", frozen(self.events))

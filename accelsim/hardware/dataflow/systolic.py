@@ -221,6 +221,10 @@ class SystolicArray(Dataflow):
         accesses = self.accesses(tiles)
         return {"global": (_read_bytes(accesses), _written_bytes(accesses))}
 
+    def products(self, tiles: TileColumns) -> Products:
+        """Tiles as matrix products. Raises as :meth:`cost` does."""
+        return self._products(tiles)
+
     def accesses(self, tiles: TileColumns) -> Accesses:
         """Accesses of each tile to the global buffer. Raises as :meth:`cost` does."""
         return self._accesses(self._products(tiles))

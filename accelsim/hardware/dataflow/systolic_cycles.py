@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accelsim.errors import InputError
-from accelsim.hardware.dataflow.dataflow import IntColumn
+from accelsim.hardware.dataflow.dataflow import Dataflow, IntColumn, TileColumns
 from accelsim.hardware.dataflow.input_stationary import InputStationary
 from accelsim.hardware.dataflow.operand_stationary import OperandStationary
 from accelsim.hardware.dataflow.systolic import Placement, Products, SystolicArray
@@ -115,6 +115,23 @@ def active_elements(array: SystolicArray, M: int, N: int, K: int, repeats: int =
     folds, on, active = _folds(array, M, N, K, repeats)
     _count_active(folds, on.stream.item(), active)
     return active
+
+
+def tile_activity(array: Dataflow, tile: TileColumns) -> IntColumn:
+    """How many elements multiply in each cycle of a tile, shape (cycles of the array,).
+
+    Args:
+        array: a systolic array.
+        tile: one row; its multiplications with padding zeros count.
+
+    Raises :class:`InputError` for an array that is not clocked, and as :func:`active_elements`.
+    """
+    if not isinstance(array, SystolicArray):
+        names = "output_stationary, weight_stationary and input_stationary"
+        raise InputError(f"arrays of {type(array).__name__} are not clocked cycle by cycle; {names} are")
+    products = array.products(tile)
+    sizes = [int(size[0]) for size in (products.M, products.N, products.K, products.repeats)]
+    return active_elements(array, *sizes)
 
 
 def _column(values: npt.NDArray[np.integer]) -> Matrix:
