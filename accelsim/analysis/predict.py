@@ -126,7 +126,7 @@ def predict(found: Bottlenecks, machine: Accelerator, change: Change) -> Cost:
     before, after = np.zeros((2, len(found.window_cycles)))
     np.add.at(before, old.activities.operator[tile], old.activities.cycles[tile])
     np.add.at(after, new.activities.operator[tile], _tile_cycles(new, changed, change.batch)[tile])
-    slower_link = float(machine.dram.bytes_per_cycle / changed.dram.bytes_per_cycle)
+    slower_link = float(machine.link_bytes_per_cycle / changed.link_bytes_per_cycle)
     others = found.moved_bytes - found.weight_bytes
     share = np.where(
         found.moved_bytes > 0,

@@ -49,6 +49,14 @@ class Accelerator:
         return self.dataflow.macs_per_cycle
 
     @property
+    def link_bytes_per_cycle(self) -> Fraction:
+        """What the link to DRAM moves at most; of the pins behind it, where those are looked at and are slower."""
+        link, memory = self.dram.bytes_per_cycle, self.dram.memory
+        if memory is None:
+            return link
+        return min(link, Fraction(memory.dram.peak_bytes_per_cycle) * memory.dram.clock_hz / self.clock_hz)
+
+    @property
     def vector_ops_per_cycle(self) -> Fraction:
         """Peak rate of the vector unit."""
         return self.vector_unit.operations_per_cycle

@@ -48,6 +48,10 @@ def test_the_memories_of_the_shipped_machines_have_their_bandwidth(name: str, ba
     assert memory.dram.peak_bytes_per_cycle * memory.dram.clock_hz == bandwidth * 10**9
     assert accelerator.dram.bytes_per_cycle * accelerator.clock_hz == bandwidth * 10**9
     assert accelerator.digest != load_accelerator(name).digest
+    wider = load_accelerator(name, [*BANKS, f"dram.bandwidth={2 * bandwidth} GB/s"])
+    assert wider.link_bytes_per_cycle * wider.clock_hz == bandwidth * 10**9  # the pins
+    narrower = load_accelerator(name, [*BANKS, f"dram.bandwidth={bandwidth // 2} GB/s"])
+    assert narrower.link_bytes_per_cycle == narrower.dram.bytes_per_cycle
 
 
 def test_mistakes_say_where_and_what_to_do() -> None:
