@@ -27,6 +27,7 @@ import numpy as np
 from accelsim.analysis.report import known
 from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
+from accelsim.hardware.arithmetic import Arithmetic
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.bounds import activity_cycles
 from accelsim.program.tables import SHAPE_COLUMNS, ActivityKind, FloatTable, IntColumn, Program
@@ -256,6 +257,10 @@ class _Shares(NamedTuple):
     """Per operator, one row each and a last one for what belongs to none."""
 
     macs: IntColumn
+    macs_left: IntColumn
+    """Those that the array had to do: fewer where it skips zeros, or does several narrow products at once."""
+    mac_pj: list[float]
+    """What they took on a machine that gates or skips zeros, or has products of several widths; else infinite."""
     vector_ops: IntColumn
     busy: IntColumn
     """Shape (operators + 1, resources): cycles that each resource served it."""
@@ -283,8 +288,11 @@ def _points(limits: Limits, accelerator: Accelerator, timeline: Timeline) -> Ite
             vector_ops = min(vector_ops, int(needed_vector_ops))
         energy_pj = math.fsum(shares.energy_pj[row] for row in chosen)
         energy_pj += program.static_pj_per_cycle * cycles_attributed
-        peak_cycles = macs / limits.macs_per_cycle + float(vector_ops / limits.vector_ops_per_cycle)
-        peak_pj = macs * limits.mac_pj + vector_ops * limits.vector_pj
+        # Skipped zeros lift the roof of both maps, gated ones that of energy: work is dense-equivalent.
+        left = int(shares.macs_left[chosen].sum())
+        peak_cycles = left / limits.macs_per_cycle + float(vector_ops / limits.vector_ops_per_cycle)
+        mac_pj = min(macs * limits.mac_pj, math.fsum(shares.mac_pj[row] for row in chosen))
+        peak_pj = mac_pj + vector_ops * limits.vector_pj
         moved = int(shares.dram_bytes[chosen].sum())
         dram_pj = math.fsum(shares.dram_pj[row] for row in chosen)
         levels: list[tuple[str, int, float, Fraction | None]]
@@ -333,6 +341,10 @@ def _shares(accelerator: Accelerator, program: Program) -> _Shares:
     macs = summed(activities.macs)
     if len(program.operator_macs):
         macs = np.minimum(macs, np.append(program.operator_macs, 0))
+    left, mac_pj = macs, np.full(program.size, np.inf)
+    if accelerator.arithmetic != Arithmetic() and "mac" in program.part_names:
+        left = np.minimum(summed(np.minimum(activities.macs, _shape_macs(program))), macs)
+        mac_pj = program.energy_pj[:, program.part_names.index("mac")]
     busy = np.zeros((operators, max(len(program.resource_names), 1)), dtype=np.int64)
     resource = program.queues.resource[activities.queue]
     np.add.at(busy, (activities.operator, resource), activity_cycles(program))
@@ -346,6 +358,8 @@ def _shares(accelerator: Accelerator, program: Program) -> _Shares:
         port_bytes = summed(np.where(activities.shape >= 0, np.maximum(read, 0)[activities.shape], 0))
     return _Shares(
         macs=macs,
+        macs_left=left,
+        mac_pj=summed_pj(mac_pj),
         vector_ops=summed(activities.vector_ops),
         busy=busy,
         energy_pj=summed_pj(program.energy_pj.sum(axis=1)),
@@ -353,6 +367,16 @@ def _shares(accelerator: Accelerator, program: Program) -> _Shares:
         dram_pj=summed_pj(dram_pj),
         port_bytes=port_bytes,
     )
+
+
+def _shape_macs(program: Program) -> IntColumn:
+    """Multiply-accumulates of each activity's tile as the array ran it; 0 where that is not known."""
+    of = TileColumns(*program.shapes.T)
+    each = (
+        of.batch * of.filters * of.rows * of.columns * (of.channels // of.groups) * of.kernel_rows * of.kernel_columns
+    )
+    macs: IntColumn = np.append(each, 0)[program.activities.shape]
+    return macs
 
 
 def check_points(points: Sequence[Point]) -> None:

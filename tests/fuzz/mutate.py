@@ -211,7 +211,7 @@ def _changed(state: random.Random, array: np.ndarray[Any, Any]) -> np.ndarray[An
     if kind == 0:
         return array[: state.randrange(len(array) + 1)] if array.ndim else array
     if kind == 1:
-        return array.astype(state.choice((np.float64, np.int32, np.uint64, np.bool_, "U3", np.complex128)))
+        return array.astype(state.choice((np.float64, np.int32, np.uint64, np.bool_, "U3", np.float16)))
     if kind == 2:
         return array.reshape(1, *array.shape)
     if kind == 3:

@@ -251,3 +251,32 @@ def test_operators_alike_but_for_their_zeros_are_told_apart() -> None:
     program = run(both, machine("pe_array.sparsity.weights=skip")).program
     cycles = [int(program.activities.cycles[program.activities.operator == number].sum()) for number in (0, 1)]
     assert cycles[1] < cycles[0]
+
+
+def test_on_the_roofline_gating_lifts_energy_alone_and_skipping_both() -> None:
+    """Roofs of dense-equivalent work, in operations a cycle and a picojoule, at a machine whose memory is no limit."""
+
+    def roofs(mode: str) -> tuple[float, float]:
+        accelerator = machine(f"pe_array.sparsity.weights={mode}", "dram.bandwidth=1 TB/s", "dram.read_energy=0 pJ/B")
+        timeline = run(product(Sparsity(1, 4, Pattern.BLOCK)), accelerator)
+        point = next(p for p in accelsim.roofline(accelerator).add(timeline).to_dict()["points"] if p["name"] == "run")
+        assert point["ops_per_cycle"] <= point["roof_ops_per_cycle"]
+        return point["roof_ops_per_cycle"], point["roof_ops_per_pj"]
+
+    dense, gated, skipped = roofs("none"), roofs("gate"), roofs("skip")
+    assert gated[0] == dense[0]
+    saved = 1 / dense[1] - 1 / gated[1]  # three quarters of a MAC, which is two operations
+    assert saved == pytest.approx(0.75 * machine().dataflow.mac_pj / 2)
+    assert skipped == pytest.approx((4 * dense[0], gated[1]))
+
+
+def test_int8_at_the_ridge_is_far_from_its_best_energy() -> None:
+    """Verhelst et al.: where time is balanced, energy is not. Edge constants: ridge 1024 op/B, 84 pJ a byte of DRAM."""
+    points = accelsim.roofline(machine(name="soma_edge")).to_dict()["roofs"]
+    value = {(roof["level"], roof["unit"]): roof["value"] for roof in points}
+    ridge = value["array", "op/cycle"] / value["dram", "B/cycle"]
+    per_op, per_byte = 1 / value["array", "op/pJ"], value["dram", "pJ/B"]
+    assert (ridge, per_op, per_byte) == pytest.approx((2 * 8192 / 16, 0.009, 84))
+    share = per_op / (per_op + per_byte / ridge)
+    assert share == pytest.approx(1 / (1 + 84 / 0.009 / 1024))
+    assert share < 0.12
