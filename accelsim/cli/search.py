@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def search(job: Job, workload: Workload, accelerator: Accelerator) -> SearchResult:
     """Runs the job's scheduler; shows the best so far, and takes Ctrl-C as a wish for it."""
     name = job.scheduler_name(accelerator)
-    with common.progress(f"scheduling with {name}") as status:
+    with common.progress(f"scheduling with {name} (the very first search compiles for half a minute)") as status:
 
         def show(stage: str, latency_cycles: int, energy_pj: float, gap_percent: float) -> None:
             status.update(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,11 @@ class Checkpoint:
                     while (name := f"{len(steps)}.{len(rows)}") in names:
                         rows.append(file[name])
                     steps.append(rows)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except OSError as error:
+            raise FormatError(f"{self.path}: cannot be read: {error.strerror}; give the name of another file") from None
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
             raise FormatError(
-                f"{self.path}: is no checkpoint of a search ({error}); give the name of another file"
+                f"{self.path}: is no checkpoint of a search, or a damaged one; give the name of another file"
             ) from None
         if key != self.key:
             raise InputError(
