@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import onnx
 import accelsim
 from accelsim.formats import load_trace
 from accelsim.library import data_folder
-from tests.fuzz.mutate import Mutate, mutate_json, mutate_lines, mutate_npz, mutate_onnx
+from tests.fuzz.mutate import Mutate, mutate_bytes, mutate_json, mutate_lines, mutate_npz, mutate_onnx
 
 MOST_OPERATORS = 200
 MOST_BYTES = 64 << 20
@@ -269,6 +270,36 @@ def _profiles() -> list[bytes]:
     return [json.dumps({"traceEvents": EVENTS}).encode(), json.dumps(EVENTS).encode()]
 
 
+def _use_graph(path: Path) -> None:
+    """A trace of another tool, on a machine with a link."""
+    timeline = load_trace(path, _machine("tpu_v3"))
+    _check_report(timeline)
+
+
+def _chakra_traces() -> list[bytes]:
+    from tests.unit.test_chakra import EVERY_KIND, trace
+
+    return [trace(*EVERY_KIND), (TEST_DATA / "chakra" / "every_kind.et").read_bytes()]
+
+
+def _chakra_graphs() -> list[bytes]:
+    from tests.unit.test_chakra import FEEDER_NODES
+
+    return [json.dumps({"workload_graph": FEEDER_NODES}).encode()]
+
+
+def _execution_traces() -> list[bytes]:
+    content = json.loads(gzip.decompress((TEST_DATA / "pytorch" / "execution_trace.json.gz").read_bytes()))
+    return [json.dumps(content | {"nodes": content["nodes"][first : first + 12]}).encode() for first in (0, 30, 60)]
+
+
+_SCALESIM_REQUESTS = [
+    b"-10.0,1,2,3,-1,\n-9,5,6,7,8,\n0,1,,\n",
+    b"arrival,address,bytes,kind\n5,0,160,read\n6,0,32,write\n",
+]
+
+TEST_DATA = Path(__file__).parents[1] / "data"
+
 TARGETS: dict[str, Target] = {
     "workload_yaml": Target("w.yaml", _workloads, mutate_lines, _use_workload),
     "template": Target("t.yaml", lambda: _files("hw_templates", "accelerators/*.yaml"), mutate_lines, _use_template),
@@ -280,6 +311,10 @@ TARGETS: dict[str, Target] = {
     "timeline": Target("t.npz", _timelines, mutate_npz, _use_timeline),
     "schedule": Target("s.json", _schedules, _mutate_schedule, _use_schedule),
     "kineto": Target("k.json", _profiles, mutate_json, _use_timeline),
+    "chakra": Target("c.et", _chakra_traces, mutate_bytes, _use_graph),
+    "chakra_json": Target("c.json", _chakra_graphs, mutate_json, _use_graph),
+    "execution_trace": Target("e.json", _execution_traces, mutate_json, _use_graph),
+    "requests": Target("r.csv", lambda: _SCALESIM_REQUESTS, mutate_lines, _use_graph),
     "memory_trace": Target("m.trace", lambda: _REQUESTS, mutate_lines, _use_memory_trace),
     "memory_template": Target(
         "m.yaml", lambda: _files("hw_templates", "memory/*.yaml"), mutate_lines, _use_memory_template
