@@ -27,7 +27,7 @@ from accelsim.analysis.predict import Bottlenecks, Cost, predict
 from accelsim.analysis.roofline import Limits
 from accelsim.engine import simulate
 from accelsim.engine.replay import recorded_accelerator
-from accelsim.errors import BufferOverflow, InputError, MappingError, ProgramError, UnsupportedOperator
+from accelsim.errors import BufferOverflow, InputError, MappingError, ProgramError, ScheduleError, UnsupportedOperator
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.program.bounds import busy_cycles
 from accelsim.program.lower import lower
@@ -169,7 +169,7 @@ def _simulate(
             found.append(_cost(simulate(_fewer_bytes(program, change.bits))))
     name = change.scheduler or timeline.provenance.get("scheduler")
     if workload is not None and isinstance(name, str) and name in SCHEDULERS:
-        with suppress(BufferOverflow, MappingError, UnsupportedOperator):
+        with suppress(BufferOverflow, ScheduleError, MappingError, UnsupportedOperator):  # too many tiles, say
             changed = workload.with_batch(workload.batch * change.batch)
             if change.bits != 1:
                 changed = with_fewer_bits(changed, change.bits)
