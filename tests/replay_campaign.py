@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import tempfile
 import time
 from collections import Counter
 from itertools import product
 from pathlib import Path
+from types import FrameType
 
 from accelsim.engine import simulate
 from accelsim.errors import AccelsimError
@@ -46,14 +48,24 @@ def check(network: str, hardware: str, scheduler: str, seconds: float, folder: P
     assert same_program(rebind(program, faster, machine), lower(workload, faster, found.schedule))
 
 
+class TooSlow(Exception):  # noqa: N818
+    """A combination took longer than it may."""
+
+
+def _too_slow(signal_number: int, frame: FrameType | None) -> None:
+    raise TooSlow
+
+
 def main() -> None:
     """Until the time is over; ends with status 1 if any replay differed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--search-seconds", type=float, default=1.0, help="for each search")
+    parser.add_argument("--each-seconds", type=int, default=120, help="at most, for a combination")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scheduler", action="append", choices=list(SCHEDULERS), help="only these")
     options = parser.parse_args()
+    signal.signal(signal.SIGALRM, _too_slow)
     combinations = list(product(list_workloads(), list_accelerators(), options.scheduler or SCHEDULERS))
     random.Random(options.seed).shuffle(combinations)
     began, same, refused, different = time.monotonic(), Counter[str](), Counter[str](), []
@@ -62,14 +74,19 @@ def main() -> None:
             print(f"time is over after {number} of {len(combinations)} combinations")
             break
         with tempfile.TemporaryDirectory() as folder:
+            signal.alarm(options.each_seconds)
             try:
                 check(*combination, options.search_seconds, Path(folder))
                 same[combination[2]] += 1
             except AccelsimError as error:
                 refused[f"{type(error).__name__} on {combination[1]}"] += 1
+            except TooSlow:
+                refused["longer than a combination may take"] += 1
             except AssertionError:
                 different.append(combination)
                 print("DIFFERENT", *combination, flush=True)
+            finally:
+                signal.alarm(0)
     print(f"identical: {sum(same.values())} ({', '.join(f'{name} {count}' for name, count in sorted(same.items()))})")
     print(
         f"cannot run: {sum(refused.values())}", *(f"  {count} {why}" for why, count in refused.most_common()), sep="\n"
