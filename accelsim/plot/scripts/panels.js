@@ -63,7 +63,7 @@ function why(view, run, event) {
   const list = make('ol', { class: 'why' });
   let at = event;
   for (let step = 0; step < CHAIN; step++) {
-    const because = run.because[at], cause = run.causes[run.cause[at]], item = make('li', {}, `${BECAUSE[because < 0 ? 'none' : cause]} `);
+    const because = run.because[at], cause = run.causes[run.cause[at]], item = make('li', {}, `${BECAUSE[because < 0 ? 'none' : cause] ?? `It waited for ${cause}:`} `);
     list.append(item);
     if (because < 0) break;
     item.append(link(view, run, because, nameOf(run, because)), ` (${whole(run.start[because])} to ${whole(run.end[because])})`);
