@@ -210,13 +210,14 @@ def run(program: Program) -> tuple[EventTable, Served | None]:
             events = np.concatenate((events, np.empty_like(events)))
         elif behind is not None:
             behind.advance(m, events)
-    asked = m.activities[:-1, ASKED_AT].copy()
+    asked = m.activities[:-1, ASKED_AT]
     if status == STUCK:
         held = (m.claims[:, TAKEN] == 1) & (m.claims[:, LEFT] != 0)
         raise deadlock(program, Stuck(int(m.counts[NOW]), asked, m.activities[:-1, PHASE] == FINISHED, held))
     recorded = events[: m.counts[EVENTS]]
     if behind is None:
-        del m  # of a long program it is twice as large as the events
+        del m  # of a long program it is three times as large as the events
+        asked = asked.copy()
         return event_table(program, recorded, asked), None
     table = event_table(program, recorded, asked, behind.finish_cycles)
     return table, behind.served(m, events, int(table.finish_cycles.max(initial=0)))

@@ -125,7 +125,7 @@ def load_timeline(path: str | Path, events: bool = True) -> Timeline:
         FormatError: it cannot be read, is no timeline, is damaged, of a newer schema, or contradicts itself.
     """
     path = Path(path)
-    if path.is_dir():
+    if (path / "timeline.npz").is_file():
         path /= "timeline.npz"
     try:
         timeline = _read(path, events)
@@ -175,7 +175,6 @@ def _read(path: Path, with_events: bool) -> Timeline:
     ):
         if shape != wanted:
             raise FormatError(f"{name} has shape {shape}, must be {wanted}")
-    _share_constants(columns)
     events = columns.pop("events") if with_events else no_events()
     names: dict[str, Any] = {name: tuple(getattr(header, name)) for name in NAMES}
     program = Program(
@@ -189,17 +188,6 @@ def _read(path: Path, with_events: bool) -> Timeline:
         memory=plan,
     )
     return Timeline(events, program, header.engine, header.provenance, use)
-
-
-def _share_constants(columns: dict[str, Any]) -> None:
-    """Columns that hold one number throughout, the same one, become one array: a trace may have many of them."""
-    known: dict[tuple[int, int], Array] = {}
-    for name, table in columns.items():
-        for column, values in table._asdict().items():
-            if len(values) and values[0] == values[-1] and (values == values[0]).all():
-                shared = known.setdefault((len(values), int(values[0])), values)
-                table = table._replace(**{column: shared})
-        columns[name] = table
 
 
 def _members(archive: zipfile.ZipFile, file_bytes: int) -> dict[str, zipfile.ZipInfo]:

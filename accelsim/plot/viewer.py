@@ -196,8 +196,9 @@ def _described(timeline: Timeline, label: str) -> dict[str, object]:
 def _roofs(timeline: Timeline) -> dict[str, object] | None:
     """The roofs of the recorded machine in operations and bytes a cycle, with the links whose bytes count.
 
-    They are those of its template's datasheet; of a trace without one, what its program says of array and links. The
-    link is the one to DRAM; where none is called so, all that loads and stores cross.
+    They are those of its template's datasheet, as often as the program has machines of it; of a trace without one, what
+    its program says of array and links. The link is the one to DRAM; where none is called so, all that loads and stores
+    cross.
     """
     program = timeline.program
     kind, queue = program.activities.kind, program.activities.queue
@@ -215,11 +216,14 @@ def _roofs(timeline: Timeline) -> dict[str, object] | None:
     array = known(program, "macs_per_cycle")
     found |= {"array": OPERATIONS_PER_MAC * array, "vector": 0} if array else {"array": 0, "vector": 0}
     try:
-        roofs = datasheet_roofs(recorded_accelerator(timeline))
+        accelerator = recorded_accelerator(timeline)
+        roofs = datasheet_roofs(accelerator)
     except AccelsimError:
         return found if array else None
+    machines = max(1, round((array or 0) / max(accelerator.macs_per_cycle, 1)))
     for key, level in (("array", ARRAY), ("vector", VECTOR_UNIT)):
-        found[key] = max((roof.value for roof in roofs if (roof.level, roof.unit) == (level, "op/cycle")), default=0)
+        values = (roof.value for roof in roofs if (roof.level, roof.unit) == (level, "op/cycle"))
+        found[key] = machines * max(values, default=0)
     return found | {"source": "datasheet"}
 
 

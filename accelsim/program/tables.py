@@ -219,6 +219,23 @@ def frozen(table: Table) -> Table:
     return type(table)(*(frozen_column(column) for column in table))
 
 
+_LONG_ROWS = 1 << 16
+
+
+def _sharing(table: Table, constants: dict[tuple[int, int], IntColumn]) -> Table:
+    """A long table in which columns that hold one number throughout, the same one, are one array; traces have many."""
+    if len(table[0]) < _LONG_ROWS:
+        return table
+    return type(table)(
+        *(
+            constants.setdefault((len(column), int(column[0])), column)
+            if len(column) and column[0] == column[-1] and (column == column[0]).all()
+            else column
+            for column in table
+        )
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Program:
     """A schedule lowered for one accelerator: activities, queues, dependencies and buffer claims.
@@ -262,8 +279,9 @@ class Program:
         if self.activities.port_cycles is _DEFAULT:
             none = np.zeros(len(self.activities.queue), dtype=np.int64)
             object.__setattr__(self, "activities", self.activities._replace(port_cycles=none))
+        constants: dict[tuple[int, int], IntColumn] = {}
         for name in ("resources", "queues", "activities", "dependencies", "claims", "releases", "buffers"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
+            object.__setattr__(self, name, _sharing(frozen(getattr(self, name)), constants))
         object.__setattr__(self, "operator_macs", frozen_column(self.operator_macs))
         object.__setattr__(self, "operator_vector_ops", frozen_column(self.operator_vector_ops))
         energy = np.asarray(self.energy_pj, dtype=np.float64, order="C")

@@ -131,11 +131,10 @@ function label(view, { name, unit, height, small }, y) {
   context.textAlign = 'left';
 }
 
-function fitted(context, words, room) {
-  let shown = words;
-  if (shown.length > 400) shown = shown.slice(0, 400);
-  while (shown.length > 1 && context.measureText(shown).width > room) shown = `${shown.slice(0, Math.max(1, shown.length * 0.9 - 2))}…`;
-  return shown;
+// As much of a text's end as there is room for.
+function fitted(context, text, room) {
+  const needed = context.measureText(text.slice(-200)).width;
+  return needed <= room ? text : `…${text.slice(-Math.max(1, Math.floor(Math.min(text.length, 200) * room / needed) - 1))}`;
 }
 
 // A text between two places, or as much of its end as there is room for: names differ at their ends.
