@@ -341,9 +341,8 @@ def _shares(accelerator: Accelerator, program: Program) -> _Shares:
     macs = summed(activities.macs)
     if len(program.operator_macs):
         macs = np.minimum(macs, np.append(program.operator_macs, 0))
-    left, mac_pj = macs, np.full(program.size, np.inf)
+    left, mac_pj = np.minimum(summed(macs_left(accelerator, program)), macs), np.full(program.size, np.inf)
     if accelerator.arithmetic != Arithmetic() and "mac" in program.part_names:
-        left = np.minimum(summed(np.minimum(activities.macs, _shape_macs(program))), macs)
         mac_pj = program.energy_pj[:, program.part_names.index("mac")]
     busy = np.zeros((operators, max(len(program.resource_names), 1)), dtype=np.int64)
     resource = program.queues.resource[activities.queue]
@@ -369,14 +368,17 @@ def _shares(accelerator: Accelerator, program: Program) -> _Shares:
     )
 
 
-def _shape_macs(program: Program) -> IntColumn:
-    """Multiply-accumulates of each activity's tile as the array ran it; 0 where that is not known."""
+def macs_left(accelerator: Accelerator, program: Program) -> IntColumn:
+    """Multiply-accumulates of each activity that the array had to do, where it skips zeros or has narrow products."""
+    macs = program.activities.macs
+    if accelerator.arithmetic == Arithmetic():
+        return macs
     of = TileColumns(*program.shapes.T)
     each = (
         of.batch * of.filters * of.rows * of.columns * (of.channels // of.groups) * of.kernel_rows * of.kernel_columns
     )
-    macs: IntColumn = np.append(each, 0)[program.activities.shape]
-    return macs
+    left: IntColumn = np.minimum(macs, np.append(each, 0)[program.activities.shape])
+    return left
 
 
 def check_points(points: Sequence[Point]) -> None:

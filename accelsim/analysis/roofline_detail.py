@@ -16,8 +16,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from accelsim.analysis.roofline import BUFFER, DRAM, Limits, Point
+from accelsim.analysis.roofline import BUFFER, DRAM, Limits, Point, macs_left
 from accelsim.hardware.accelerator import Accelerator
+from accelsim.hardware.arithmetic import Arithmetic
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.bounds import activity_cycles
 from accelsim.program.explain import activity_name
@@ -113,9 +114,14 @@ def tile_points(accelerator: Accelerator, timeline: Timeline) -> Iterator[Point]
     for total, values in ((moved, activities.bytes), (link, cycles), (transfer_pj, energy_pj)):
         np.add.at(total, of_tile[mine], values[mine])
     read = accelerator.dataflow.port_bytes(TileColumns(*np.ascontiguousarray(program.shapes.T)))
+    left = macs_left(accelerator, program)
+    mac = program.part_names.index("mac") if "mac" in program.part_names else None
     for row in rows.tolist():
         macs, vector_ops, own_cycles = int(activities.macs[row]), int(activities.vector_ops[row]), int(cycles[row])
         spent = max(own_cycles, int(link[row]))
+        mac_pj = macs * limits.mac_pj
+        if accelerator.arithmetic != Arithmetic() and mac is not None:
+            mac_pj = min(mac_pj, float(program.energy_pj[row, mac]))
         levels = [(DRAM, int(moved[row]), float(transfer_pj[row]), limits.dram_bytes_per_cycle)]
         if read is not None and activities.shape[row] >= 0 and limits.port_bytes_per_cycle is not None:
             size = max(int(read[activities.shape[row]]), 0)
@@ -131,7 +137,7 @@ def tile_points(accelerator: Accelerator, timeline: Timeline) -> Iterator[Point]
                 cycles_attributed=own_cycles,
                 energy_pj=float(energy_pj[row] + transfer_pj[row] + program.static_pj_per_cycle * spent),
                 level_pj=level_pj,
-                peak_cycles=macs / limits.macs_per_cycle + float(vector_ops / limits.vector_ops_per_cycle),
+                peak_cycles=int(left[row]) / limits.macs_per_cycle + float(vector_ops / limits.vector_ops_per_cycle),
                 transfer_cycles=float(size / rate),
-                peak_pj=macs * limits.mac_pj + vector_ops * limits.vector_pj,
+                peak_pj=mac_pj + vector_ops * limits.vector_pj,
             )
