@@ -29,7 +29,7 @@ from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.arithmetic import Arithmetic
 from accelsim.hardware.dataflow.dataflow import TileColumns
-from accelsim.program.bounds import activity_cycles
+from accelsim.program.bounds import activity_cycles, macs_left
 from accelsim.program.tables import SHAPE_COLUMNS, ActivityKind, FloatTable, IntColumn, Program
 from accelsim.timeline.stalls import NO_OPERATOR, cycles_by_operator
 from accelsim.timeline.table import Timeline
@@ -366,19 +366,6 @@ def _shares(accelerator: Accelerator, program: Program) -> _Shares:
         dram_pj=summed_pj(dram_pj),
         port_bytes=port_bytes,
     )
-
-
-def macs_left(accelerator: Accelerator, program: Program) -> IntColumn:
-    """Multiply-accumulates of each activity that the array had to do, where it skips zeros or has narrow products."""
-    macs = program.activities.macs
-    if accelerator.arithmetic == Arithmetic():
-        return macs
-    of = TileColumns(*program.shapes.T)
-    each = (
-        of.batch * of.filters * of.rows * of.columns * (of.channels // of.groups) * of.kernel_rows * of.kernel_columns
-    )
-    left: IntColumn = np.minimum(macs, np.append(each, 0)[program.activities.shape])
-    return left
 
 
 def check_points(points: Sequence[Point]) -> None:

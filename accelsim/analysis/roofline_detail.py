@@ -16,11 +16,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from accelsim.analysis.roofline import BUFFER, DRAM, Limits, Point, macs_left
+from accelsim.analysis.roofline import BUFFER, DRAM, Limits, Point
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.arithmetic import Arithmetic
 from accelsim.hardware.dataflow.dataflow import TileColumns
-from accelsim.program.bounds import activity_cycles
+from accelsim.program.bounds import activity_cycles, macs_left
 from accelsim.program.explain import activity_name
 from accelsim.program.tables import ActivityKind, Program
 from accelsim.timeline.table import Timeline

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from accelsim.hardware.accelerator import Accelerator
+from accelsim.hardware.arithmetic import Arithmetic
+from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.tables import ActivityKind, IntColumn, Program
 
 
@@ -26,3 +29,16 @@ def busy_cycles(program: Program) -> dict[str, int]:
 def lower_bound_cycles(program: Program) -> int:
     """The busy cycles of the busiest resource (HPCA 2025, section VI: the larger of all tiles and all transfers)."""
     return max(busy_cycles(program).values(), default=0)
+
+
+def macs_left(accelerator: Accelerator, program: Program) -> IntColumn:
+    """Multiply-accumulates of each activity that the array had to do, where it skips zeros or has narrow products."""
+    macs = program.activities.macs
+    if accelerator.arithmetic == Arithmetic():
+        return macs
+    of = TileColumns(*program.shapes.T)
+    each = (
+        of.batch * of.filters * of.rows * of.columns * (of.channels // of.groups) * of.kernel_rows * of.kernel_columns
+    )
+    left: IntColumn = np.minimum(macs, np.append(each, 0)[program.activities.shape])
+    return left
