@@ -11,6 +11,7 @@ is counted by reason.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import signal
 import tempfile
@@ -31,7 +32,7 @@ from accelsim.search.objective import Objective
 from accelsim.search.session import Watch
 from accelsim.timeline.provenance import with_provenance
 from accelsim.workload.cut import cut_to_fit
-from tests.unit.test_replay import check_replay
+from tests.unit.test_replay import SMALL, check_replay
 
 
 def check(network: str, hardware: str, scheduler: str, seconds: float, folder: Path) -> None:
@@ -68,6 +69,12 @@ def main() -> None:
     signal.signal(signal.SIGALRM, _too_slow)
     combinations = list(product(list_workloads(), list_accelerators(), options.scheduler or SCHEDULERS))
     random.Random(options.seed).shuffle(combinations)
+    with tempfile.TemporaryDirectory() as folder:  # compiles every kernel, which an alarm must not break off
+        for scheduler in options.scheduler or SCHEDULERS:
+            check(SMALL, "soma_edge", scheduler, options.search_seconds, Path(folder))
+        for hardware in list_accelerators():
+            with contextlib.suppress(AccelsimError):
+                check(SMALL, hardware, "layerwise", options.search_seconds, Path(folder))
     began, same, refused, different = time.monotonic(), Counter[str](), Counter[str](), []
     for number, combination in enumerate(combinations):
         if time.monotonic() - began > options.seconds:
