@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -124,14 +124,15 @@ def count_cycles(nest: Nest, engine: Engine, cycles: IntColumn) -> None:
 class DirectConvolutionFields(PEArrayFields):
     """A template's ``pe_array`` section for ``direct_convolution``."""
 
-    stripe: Count
-    results_per_cycle: Count
+    counting: Literal["causal"] = "causal"
+    stripe: Count | None = None
+    results_per_cycle: Count | None = None
     winograd: Flag = False
 
 
 @dataclass(frozen=True)
 class DirectConvolution(Dataflow):
-    """NVDLA's convolution core; the buffer ``global`` is its convolution buffer."""
+    """A vector of channels goes to all kernels each cycle, weights stay for a stripe of positions: NVDLA."""
 
     engine: Engine
     mac_pj: float
@@ -157,8 +158,8 @@ class DirectConvolution(Dataflow):
         engine = Engine(
             kernels=pe_array.rows,
             channels=pe_array.columns,
-            stripe=pe_array.stripe,
-            results_per_cycle=pe_array.results_per_cycle,
+            stripe=pe_array.stripe or 2 * pe_array.rows,
+            results_per_cycle=pe_array.results_per_cycle or max(pe_array.rows // 2, 1),
             winograd=int(pe_array.winograd),
         )
         return cls(engine, float(pe_array.mac_energy), buffers["global"])

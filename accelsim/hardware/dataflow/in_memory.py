@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -89,19 +89,20 @@ def count_rounds(products: Products, macros: Macros, cycles: IntColumn, addition
 class InMemoryFields(PEArrayFields):
     """A template's ``pe_array`` section for ``in_memory``; ``mac_energy`` holds its share of a conversion."""
 
+    counting: Literal["causal"] = "causal"
     macros: Count = 1
     weight_bits: Count = 8
     cell_bits: Count = 1
     input_bits: Count = 8
     step_bits: Count = 1
-    columns_per_converter: Count
+    columns_per_converter: Count = 1
     conversion_cycles: Count = 1
     write_cycles: Count = 1
 
 
 @dataclass(frozen=True)
 class InMemory(Dataflow):
-    """Macros of memory cells that multiply and add."""
+    """Weights stay in memory cells, inputs come bit by bit, sums of columns are converted."""
 
     macros: Macros
     mac_pj: float

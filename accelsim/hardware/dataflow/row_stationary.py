@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
@@ -92,18 +92,23 @@ def map_tiles(tiles: TileColumns, array: RowArray, cycles: IntColumn, words: Int
     return -1
 
 
+EYERISS_WORDS = {"filter": 224, "input": 12, "sum": 24}
+"""Stores of an element that a template does not describe: as large as Eyeriss' (JSSC 2017), and free of energy."""
+
+
 class RowStationaryFields(PEArrayFields):
     """A template's ``pe_array`` section for ``row_stationary``; buses carry words a cycle."""
 
+    counting: Literal["causal"] = "causal"
     word_bytes: Count = 1
-    input_bus_words: Count
-    filter_bus_words: Count
-    sum_bus_words: Count
+    input_bus_words: Count = 1
+    filter_bus_words: Count = 4
+    sum_bus_words: Count = 4
 
 
 @dataclass(frozen=True)
 class RowStationary(Dataflow):
-    """Eyeriss' array, mapped tile by tile."""
+    """Filter rows stay in the elements, input rows run along diagonals, sums move up the columns: Eyeriss."""
 
     array: RowArray
     word_bytes: int
@@ -112,30 +117,39 @@ class RowStationary(Dataflow):
     buffers: Mapping[str, Buffer]
 
     pe_array_fields = RowStationaryFields
-    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {
-        "global": OptionallyPortedBufferFields,
+    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": OptionallyPortedBufferFields}
+    optional_buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {
         "filter": BufferFields,
         "input": BufferFields,
         "sum": BufferFields,
     }
-    parts = ("mac", "buffer.global", "buffer.filter", "buffer.input", "buffer.sum")
+    parts = ("mac", "buffer.global")
 
     @classmethod
     def from_template(cls, pe_array: PEArrayFields, buffers: Mapping[str, Buffer]) -> Self:
         """Array and stores from the template's fields."""
         assert isinstance(pe_array, RowStationaryFields)
         size = pe_array.word_bytes
+
+        def words(name: str) -> int:
+            return buffers[name].capacity_bytes // size if name in buffers else EYERISS_WORDS[name]
+
         array = RowArray(
             rows=pe_array.rows,
             columns=pe_array.columns,
-            filter_words=buffers["filter"].capacity_bytes // size,
-            input_words=max(buffers["input"].capacity_bytes // size, 1),
-            sum_words=buffers["sum"].capacity_bytes // size,
+            filter_words=words("filter"),
+            input_words=max(words("input"), 1),
+            sum_words=words("sum"),
             filter_bus=pe_array.filter_bus_words,
             input_bus=pe_array.input_bus_words,
             sum_bus=pe_array.sum_bus_words,
         )
         return cls(array, size, float(pe_array.mac_energy), buffers)
+
+    @property
+    def all_parts(self) -> tuple[str, ...]:
+        """The array, the global buffer, and the stores that the template describes."""
+        return ("mac", *(f"buffer.{name}" for name in self.buffers))
 
     @property
     def macs_per_cycle(self) -> int:
