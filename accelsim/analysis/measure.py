@@ -148,10 +148,16 @@ def _array_roofs(accelerator: Accelerator) -> Iterator[Roof]:
 
 
 def _vector_roofs(accelerator: Accelerator) -> Iterator[Roof]:
-    """K1 on the vector unit."""
+    """K1 on the vector unit, by two kinds of operators: some units have a slower path for one of them."""
     part = accelerator.part_names.index("vector")
     elements = max(accelerator.buffers["global"].capacity_bytes // 16, 1)
-    rates = list(steady(lambda size: tile(vector(elements=size * elements), accelerator, part)))
+    rates: list[Rate] = []
+    for normalized in (False, True):
+
+        def run(size: int, normalized: bool = normalized) -> Counts:
+            return tile(vector(elements=size * elements, normalized=normalized), accelerator, part)
+
+        rates += steady(run)
     if chosen := best(rates):
         value, doubt = chosen.operations_per_cycle, _uncertainty(chosen, [], 1.0)
         yield Roof(VECTOR_UNIT, "measured", "op/cycle", value, "vector operations", "K1", doubt)

@@ -30,7 +30,7 @@ from accelsim.errors import BufferOverflow, MappingError, ProgramError, Schedule
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.program.bounds import busy_cycles
 from accelsim.program.lower import lower
-from accelsim.program.tables import ActivityKind, DependencyTable, Program, ResourceKind
+from accelsim.program.tables import ACTIVITY_SIZES, ActivityKind, DependencyTable, Program, ResourceKind
 from accelsim.schedule.notation import Schedule
 from accelsim.workload.graph import Workload
 from accelsim.workload.models.micro import matmul_chain, stream, strided
@@ -242,9 +242,8 @@ def with_bubble(program: Program, cycles: int) -> Program:
     stores = np.flatnonzero(activities.kind == ActivityKind.STORE)
     last = int(stores[-1]) if len(stores) else program.size - 1
     core = int(np.flatnonzero(program.resources.kind[program.queues.resource] == ResourceKind.CORE)[0])
-    new = dict.fromkeys(activities._fields, -1)
+    new = dict.fromkeys(activities._fields, -1) | dict.fromkeys(ACTIVITY_SIZES, 0)
     new |= {"queue": core, "kind": int(ActivityKind.TILE), "cycles": cycles}
-    new |= {"bytes": 0, "macs": 0, "vector_ops": 0}
     columns = [np.append(getattr(activities, name), new[name]) for name in activities._fields]
     edges = program.dependencies
     return dataclasses.replace(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from accelsim.errors import BufferOverflow, MalformedProgram
 from accelsim.program.memory_plan import check_plan, same_plan
 from accelsim.program.tables import (
+    ACTIVITY_SIZES,
     MAXIMUM_TOTAL,
     ActivityKind,
     Arbitration,
@@ -212,7 +213,7 @@ def _check_activities(program: Program) -> None:
     _rows(program, "activities", "operator", "operator_names", len(program.operator_names), -1)
     _rows(program, "activities", "tensor", "tensor_names", len(program.tensor_names), -1)
     _rows(program, "activities", "shape", "shapes", len(program.shapes), -1)
-    _sizes(program, "activities", "cycles", "bytes", "macs", "vector_ops", "port_cycles")
+    _sizes(program, "activities", *ACTIVITY_SIZES)
     tile = activities.kind == ActivityKind.TILE
     core = (program.resources.kind == ResourceKind.CORE)[program.queues.resource][activities.queue]
     _none(program, "queue", tile != core, "tiles run on cores, loads, stores and sends on links")

@@ -134,6 +134,10 @@ class ActivityTable(NamedTuple):
     """Tiles: how long they need a buffer port that transfers pass, too. Else, and where it is left out: 0."""
 
 
+ACTIVITY_SIZES = ("cycles", "bytes", "macs", "vector_ops", "port_cycles")
+"""The columns of :class:`ActivityTable` that count something; in the others -1 stands for none."""
+
+
 class DependencyTable(NamedTuple):
     """One row an edge: ``after`` does not ask before ``before`` has finished."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from accelsim.errors import WorkloadError
 from accelsim.workload.graph import Workload
 from accelsim.workload.operator import Operand, Operator, Source
-from accelsim.workload.operators import Conv2d, Elementwise, MatMul, Move
+from accelsim.workload.operators import Conv2d, Elementwise, MatMul, Move, Normalization
 from accelsim.workload.tensor import Tensor
 
 
@@ -78,24 +78,24 @@ def stream(*, reads: int = 1, writes: int = 1, chunk_bytes: int = 65536) -> Work
     return Workload("stream", (operator,), inputs)
 
 
-def vector(*, elements: int = 65536, operations_per_element: int = 1) -> Workload:
+def vector(*, elements: int = 65536, operations_per_element: int = 1, normalized: bool = False) -> Workload:
     """An element-wise operator, which keeps the vector unit busy.
 
     Args:
         elements: elements of its input and of its output.
         operations_per_element: vector operations on each.
+        normalized: a normalization instead, of each element by itself: units may do that at another rate.
 
     Raises:
         WorkloadError: a number below 1.
     """
     if operations_per_element < 1:
         raise WorkloadError(f"{operations_per_element} operations an element; expected at least 1")
-    source = Tensor("input", (elements,))
-    operand = Operand((Source("input"),), (elements,))
-    operator = Elementwise(
-        "vector", (operand,), Tensor("vector", (elements,)), operations_per_element=operations_per_element
-    )
-    return Workload("vector", (operator,), (source,))
+    kind = Normalization if normalized else Elementwise
+    shape = (elements, 1) if normalized else (elements,)
+    operand = Operand((Source("input"),), shape)
+    operator = kind("vector", (operand,), Tensor("vector", shape), operations_per_element=operations_per_element)
+    return Workload("vector", (operator,), (Tensor("input", shape),))
 
 
 def strided(*, channels: int = 64, filters: int = 64, side: int = 64, stride: int = 1, bits: int = 8) -> Workload:
