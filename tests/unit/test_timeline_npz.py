@@ -95,7 +95,7 @@ def test_nothing_is_half_written(tmp_path):
 def test_missing_file_and_folder(path, tmp_path):
     with pytest.raises(FormatError, match=r"timeline\.npz: cannot be read as a timeline: No such file"):
         load_timeline(path)
-    with pytest.raises(FormatError, match="Is a directory|No such file"):
+    with pytest.raises(FormatError, match=r"Is a directory|No such file"):
         load_timeline(tmp_path)
 
 
