@@ -26,7 +26,7 @@ import accelsim
 from accelsim.engine import simulate
 from accelsim.formats.perfetto import write_perfetto
 from accelsim.plot.report_page import page
-from accelsim.plot.roofline import Roofline, Run
+from accelsim.plot.roofline import Roofline
 from accelsim.timeline.table import Timeline
 
 EVENTS, POINTS = 200_000, 10_000
@@ -85,7 +85,7 @@ def many_points() -> Roofline:
         dataclasses.replace(point, name=f"{point.name}.{number}", macs=point.macs * (number % 50 + 1) // 60)
         for number, point in zip(range(POINTS), points[1:] * (POINTS // len(points) + 1), strict=False)
     ]
-    return dataclasses.replace(found, runs=(Run("many", (*points, *more)),))
+    return dataclasses.replace(found, runs=(dataclasses.replace(found.runs[0], name="many", points=(*points, *more)),))
 
 
 def open_pages(report: Path, roofline: Path) -> dict[str, float]:
