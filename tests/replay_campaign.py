@@ -71,7 +71,8 @@ def main() -> None:
     random.Random(options.seed).shuffle(combinations)
     with tempfile.TemporaryDirectory() as folder:  # compiles every kernel, which an alarm must not break off
         for scheduler in options.scheduler or SCHEDULERS:
-            check(SMALL, "soma_edge", scheduler, options.search_seconds, Path(folder))
+            with contextlib.suppress(AccelsimError):
+                check(SMALL, "soma_edge", scheduler, options.search_seconds, Path(folder))
         for hardware in list_accelerators():
             with contextlib.suppress(AccelsimError):
                 check(SMALL, hardware, "layerwise", options.search_seconds, Path(folder))
