@@ -97,7 +97,8 @@ def test_runs_of_every_template_can_be_replayed(hardware: str, tmp_path: Path) -
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_runs_of_every_scheduler_can_be_replayed(scheduler: str, tmp_path: Path) -> None:
     options = SCHEDULERS[scheduler].from_options(Objective(1, 1), 0)
-    network = "micro.read" if scheduler == "exhaustive" else SMALL  # which takes few operators and tiles
+    (tmp_path / "tiny.csv").write_text("name, M, N, K,\na, 2, 4, 4,\nb, 2, 4, 4,\n")
+    network = tmp_path / "tiny.csv" if scheduler == "exhaustive" else SMALL  # it takes few operators and tiles
     check_replay(record(network, "soma_edge", options), tmp_path)
 
 
