@@ -43,8 +43,8 @@ def check(network: str, hardware: str, scheduler: str, seconds: float, folder: P
     program = lower(workload, machine, found.schedule)
     run = with_provenance(simulate(program), scheduler=found.scheduler, hardware_template=machine.source)
     check_replay(run, folder)
-    rate = 2 * machine.dram.bytes_per_cycle
-    faster = load_accelerator(hardware, [f"dram.bandwidth={float(rate)!r} B/cycle"])
+    rate = round(2 * machine.dram.bytes_per_cycle * machine.clock_hz)
+    faster = load_accelerator(hardware, [f"dram.bandwidth={rate} B/s"])
     assert same_program(rebind(program, faster, machine), lower(workload, faster, found.schedule))
 
 
