@@ -173,7 +173,7 @@ class RowStationary(Dataflow):
         """See :meth:`Dataflow.accessed_bytes`, of each tile's best mapping."""
         tiles, _, words = self._map(tiles)
         reads, writes = self._words(tiles, words)
-        return {name: (reads[name] * self.word_bytes, writes[name] * self.word_bytes) for name in self.buffer_fields}
+        return {name: (reads[name] * self.word_bytes, writes[name] * self.word_bytes) for name in self.buffers}
 
     def _words(self, tiles: TileColumns, words: IntColumn) -> tuple[dict[str, IntColumn], dict[str, IntColumn]]:
         """Words read from and written to each buffer; a multiplication reads and writes its sum once."""
