@@ -33,7 +33,6 @@ def test_a_few_runs(row: dict[str, str]) -> None:
     assert abs(compare(row, memory_of(row["config"]))[1]) <= 0.05
 
 
-@pytest.mark.kernel
 @pytest.mark.parametrize("standard", ["ddr4", "hbm", "gddr6", "lpddr"])
 def test_whole_tables(standard: str) -> None:
     """Every third row of the whole tables: the bandwidth of every one within 5 %, or 10 % with several channels; the
