@@ -1,7 +1,7 @@
 """Replays a trace of 2 million events of our own format: time and memory of the whole process, answers asserted.
 
 ``python benchmarks/bench_streaming.py`` records the double-buffered loop of ``bench_engine.py`` and runs
-``accelsim replay`` on it, on its own machine and on another one. Limits: 1 GiB of memory, 20 s of CPU time.
+``accelsim replay`` on it, on its own machine and on another one. Limits: 1 GB of memory, 20 s of CPU time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from accelsim.formats import save_timeline
 
 EVENTS = 2_000_000
 CORES = 4
-LIMIT_BYTES, LIMIT_SECONDS = 1 << 30, 20.0
+LIMIT_BYTES, LIMIT_SECONDS = 10**9, 20.0
 
 
 def record(path: str) -> None:

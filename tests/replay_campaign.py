@@ -68,7 +68,7 @@ def check(cell: Cell, seconds: float, folder: Path) -> int:
     machine, workload = machine_and_workload(cell.network, cell.hardware)
     scheduler = SCHEDULERS[cell.scheduler].from_options(Objective(1, 1), 0)
     scheduler = replace(scheduler, **FEW_MOVES.get(cell.scheduler, {}))  # type: ignore[type-var]
-    found = scheduler.search(workload, machine, Watch(seconds))
+    found = scheduler.search(workload, machine, Watch(seconds, clock=time.process_time))
     program = lower(workload, machine, found.schedule)
     run = with_provenance(simulate(program), scheduler=found.scheduler, hardware_template=machine.source)
     check_replay(run, folder)
@@ -84,8 +84,8 @@ def outcome(cell: Cell, options: argparse.Namespace) -> dict[str, Any]:
     def too_long(*_: object) -> None:
         raise TimeoutError
 
-    signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(options.cell_seconds)
+    signal.signal(signal.SIGPROF, too_long)
+    signal.setitimer(signal.ITIMER_PROF, options.cell_seconds)
     began = time.process_time()
     found: dict[str, Any] = dict(vars(cell))
     try:
@@ -98,7 +98,7 @@ def outcome(cell: Cell, options: argparse.Namespace) -> dict[str, Any]:
     except (TimeoutError, MemoryError) as error:
         found |= {"result": "unfinished", "error": type(error).__name__}
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return found | {"cpu_seconds": round(time.process_time() - began, 2)}
 
 
@@ -136,8 +136,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, required=True, help="JSON lines; appended to")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for all")
-    parser.add_argument("--cell-seconds", type=int, default=60, help="for each combination")
-    parser.add_argument("--search-seconds", type=float, default=3.0, help="for each search")
+    parser.add_argument("--cell-seconds", type=float, default=60, help="of CPU time, for each combination")
+    parser.add_argument("--search-seconds", type=float, default=3.0, help="of CPU time, for each search")
     parser.add_argument("--again", action="store_true", help="once more what was unfinished")
     parser.add_argument("--scheduler", action="append", choices=list(SCHEDULERS), help="only these")
     options = parser.parse_args()

@@ -54,6 +54,7 @@ TABLES: dict[str, type[Any]] = {
 }
 _DATE = (1980, 1, 1, 0, 0, 0)
 _LARGEST_HEADER_BYTES = 1 << 28
+_CHUNK_BYTES = 1 << 20
 
 Table = TypeVar("Table")
 Array = npt.NDArray[Any]
@@ -214,23 +215,29 @@ def _array(
     """One array, if it is there and is what it should be."""
     if f"{name}.npy" not in members:
         raise FormatError(f"no timeline, or an incomplete one: column '{name}' is missing")
-    content = archive.read(members[f"{name}.npy"])
-    file = io.BytesIO(content)
-    try:
-        version = np.lib.format.read_magic(file)
-        if version != (1, 0):
-            raise ValueError(f"version {version} of NumPy's format is not read")
-        shape, fortran_order, found = np.lib.format.read_array_header_1_0(file)
-    except (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError) as error:
-        raise FormatError(f"column '{name}' is no NumPy array: {str(error)[:200]}") from None
-    if found.hasobject:
-        raise FormatError(f"column '{name}' holds pickled objects, which are never loaded")
-    if found != dtype or len(shape) != dimensions or fortran_order:
-        raise FormatError(f"column '{name}' is {found} of shape {shape}; must be {dtype}, {dimensions}-dimensional")
-    start = file.tell()
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(content) - start:
-        raise FormatError(f"column '{name}' has {len(content) - start:,} bytes, which do not fill the shape {shape}")
-    values = np.frombuffer(content, dtype=dtype, offset=start).reshape(shape).copy()  # the copy is aligned
+    member = members[f"{name}.npy"]
+    with archive.open(member) as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            if version != (1, 0):
+                raise ValueError(f"version {version} of NumPy's format is not read")
+            shape, fortran_order, found = np.lib.format.read_array_header_1_0(file)
+        except (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError) as error:
+            raise FormatError(f"column '{name}' is no NumPy array: {str(error)[:200]}") from None
+        if found.hasobject:
+            raise FormatError(f"column '{name}' holds pickled objects, which are never loaded")
+        if found != dtype or len(shape) != dimensions or fortran_order:
+            raise FormatError(f"column '{name}' is {found} of shape {shape}; must be {dtype}, {dimensions}-dimensional")
+        length = member.file_size - file.tell()
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != length:
+            raise FormatError(f"column '{name}' has {length:,} bytes, which do not fill the shape {shape}")
+        values = np.empty(shape, dtype=dtype)
+        into = values.reshape(-1).view(np.uint8)
+        for start in range(0, length, _CHUNK_BYTES):  # a long column is never there twice
+            part = np.frombuffer(file.read(_CHUNK_BYTES), dtype=np.uint8)
+            if len(part) < min(_CHUNK_BYTES, length - start):
+                raise EOFError(f"column '{name}' ends early")
+            into[start : start + len(part)] = part
     values.setflags(write=False)
     return values
 
