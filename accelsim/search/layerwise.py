@@ -32,7 +32,8 @@ class Layerwise(Scheduler):
 
     Each operator gets the smallest power of two as tiling number under which its weights and two tiles of its inputs
     and of its output fit into the buffer. Where neighbours still overflow it together, the operator with the largest
-    tiles there is cut once more, or, if that cannot be enough, the next operator's weights are no longer loaded ahead.
+    tiles there is cut once more, or, if that cannot be enough, the next operator's weights (without weights: the inputs
+    of its first tile) are no longer loaded ahead.
     Machines that count every operator as one tile get just that.
     """
 
@@ -63,11 +64,13 @@ class Layerwise(Scheduler):
             over = usage.bytes - capacity
             if over.max() <= 0:
                 if late:
-                    tensors = [_delayed(tensor, late) for tensor in default_tensors(tiling)]
+                    tensors = [_delayed(tensor, late, usage.weights) for tensor in default_tensors(tiling)]
                     schedule = replace(schedule, dram_tensors=_service_order(tensors))
                 return SearchResult(schedule, self.name, None)
             if not _relieve(tiling, usage, over, numbers, late):
-                check_buffer(tiling, [_delayed(tensor, late) for tensor in default_tensors(tiling)], capacity)
+                check_buffer(
+                    tiling, [_delayed(tensor, late, usage.weights) for tensor in default_tensors(tiling)], capacity
+                )
 
 
 def _schedule(workload: Workload, numbers: list[int]) -> Schedule:
@@ -98,7 +101,7 @@ def _smallest_numbers(workload: Workload, capacity_bytes: int) -> list[int]:
 
 
 def _smallest_fitting(workload: Workload, operator: Operator, capacity_bytes: int) -> int:
-    """The smallest realisable power of two under which the operator, double-buffered, fits alone; else the finest cut.
+    """The smallest tiling number of :func:`_next_number` under which the operator, double-buffered, fits alone.
 
     Raises:
         BufferOverflow: there is none.
@@ -113,13 +116,6 @@ def _smallest_fitting(workload: Workload, operator: Operator, capacity_bytes: in
             return number
         least = needed if least is None else min(least, needed)
         number = _next_number(workload, operator, number)
-    finest = workload.batch * prod(operator.output.shape[axis] for axis in operator.tile_axes() if axis is not None)
-    blocks = blocks_of(workload, operator, finest)
-    if blocks is not None:
-        needed = _double_buffered_bytes(operator, blocks)
-        if needed <= capacity_bytes:
-            return finest
-        least = needed if least is None else min(least, needed)
     raise BufferOverflow(
         f"operator '{operator.name}' needs at least {least} bytes of the global buffer, which holds {capacity_bytes}: "
         f"its weights take {operator.weight_bytes}, the rest are two tiles of its inputs and its output, cut as finely "
@@ -142,12 +138,14 @@ def blocks_of(workload: Workload, operator: Operator, number: int) -> list[Block
 
 
 def _next_number(workload: Workload, operator: Operator, number: int) -> int | None:
-    """The next larger power of two that the operator can be cut into, or None."""
+    """The next larger power of two that the operator can be cut into, behind the last one the finest cut, or None."""
+    finest = workload.batch * prod(operator.output.shape[axis] for axis in operator.tile_axes() if axis is not None)
     limit = workload.batch * operator.output.elements
+    last = number
     while (number := 2 * number) <= limit:
         if blocks_of(workload, operator, number) is not None:
             return number
-    return None
+    return finest if finest > last and blocks_of(workload, operator, finest) is not None else None
 
 
 class _Usage:
@@ -179,6 +177,8 @@ class _Usage:
         for number, size in enumerate(self.weights):
             begin = self.first[number] + (number in late)
             self.bytes[begin : tiling.last(number) + 2] += size
+            if number in late and not size:
+                self.bytes[self.first[number]] -= inputs[self.first[number]]
 
     def tiles(self, position: int) -> dict[int, int]:
         """Bytes of the tiles alive at a position by the place of their operator, in the order of their service."""
@@ -189,16 +189,18 @@ class _Usage:
                 found[self.place[position]] += self.outputs[position - 1]
         if position + 1 < len(self.place) and self.reads[position + 1]:
             place = self.place[position + 1]
+            if place in self.late and not self.weights[place] and self.first[place] == position + 1:
+                return found
             found[place] = found.get(place, 0) + self.inputs[position + 1]
         return found
 
     def ahead(self, position: int) -> set[int]:
-        """The operator whose weights are alive at a position though its first tile comes later."""
+        """The operator of which something is alive at a position that may come later: weights, or its first inputs."""
         if position + 1 == len(self.place):
             return set()
         place = self.place[position + 1]
-        is_ahead = self.first[place] == position + 1 and bool(self.weights[place]) and place not in self.late
-        return {place} if is_ahead else set()
+        is_ahead = self.first[place] == position + 1 and (self.weights[place] or self.reads[position + 1])
+        return {place} if is_ahead and place not in self.late else set()
 
 
 def _relieve(tiling: Tiling, usage: _Usage, over_bytes: IntColumn, numbers: list[int], late: set[int]) -> bool:
@@ -210,7 +212,8 @@ def _relieve(tiling: Tiling, usage: _Usage, over_bytes: IntColumn, numbers: list
         tiles, ahead = usage.tiles(position), usage.ahead(position)
         here = {usage.place[position]} if position >= 0 and usage.weights[usage.place[position]] else set()
         if changed.isdisjoint(tiles) and changed.isdisjoint(ahead | here):
-            relieved = _relieve_position(tiling, tiles, ahead, int(over_bytes[row]), numbers, late)
+            cuts_help = not any(usage.weights[place] for place in ahead) or sum(tiles.values()) >= 2 * over_bytes[row]
+            relieved = _relieve_position(tiling, tiles if cuts_help else {}, ahead, numbers, late)
             if not relieved:
                 return False
             changed |= relieved
@@ -218,23 +221,24 @@ def _relieve(tiling: Tiling, usage: _Usage, over_bytes: IntColumn, numbers: list
 
 
 def _relieve_position(
-    tiling: Tiling, tiles: dict[int, int], ahead: set[int], over_bytes: int, numbers: list[int], late: set[int]
+    tiling: Tiling, tiles: dict[int, int], ahead: set[int], numbers: list[int], late: set[int]
 ) -> set[int]:
-    """Cuts an operator finer, or delays weights; the places that it changed."""
-    if not ahead or sum(tiles.values()) >= 2 * over_bytes:
-        for place, _ in Counter(tiles).most_common():
-            finer = _next_number(tiling.workload, tiling.workload.operators[place], numbers[place])
-            if finer is not None:
-                numbers[place] = finer
-                return {place}
+    """Cuts one of the operators of ``tiles`` finer, or delays what comes ahead; the places that it changed."""
+    for place, _ in Counter(tiles).most_common():
+        finer = _next_number(tiling.workload, tiling.workload.operators[place], numbers[place])
+        if finer is not None:
+            numbers[place] = finer
+            return {place}
     late |= ahead
     return ahead
 
 
-def _delayed(tensor: LiveTensor, late: set[int]) -> LiveTensor:
-    """Weights of an operator in ``late`` are loaded when its first tile's turn has come, not a tile ahead."""
+def _delayed(tensor: LiveTensor, late: set[int], weights: list[int]) -> LiveTensor:
+    """Weights of an operator in ``late``, or its first inputs, are loaded when its turn has come, not a tile ahead."""
     dram = tensor.dram
-    if dram is None or dram.kind is not TensorKind.LOAD_WEIGHT or tensor.place not in late:
+    if dram is None or tensor.place not in late or dram.kind is TensorKind.STORE_OUTPUT:
+        return tensor
+    if dram.kind is not TensorKind.LOAD_WEIGHT and (weights[tensor.place] or tensor.tile != 0):
         return tensor
     start = tensor.start + 1
     return tensor._replace(start=start, dram=replace(dram, start=start))

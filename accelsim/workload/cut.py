@@ -10,7 +10,8 @@ columns. For scores times values the context is the depth: its parts are sums th
 
 Weights count twice because of double buffering. Of an operand that plays the weights, only the block counts that the
 smallest tile needs: one sample, one head; in a matrix product together with the rest of that tile. Parameters of vector
-operators are never cut.
+operators are never cut. Under SoMa's tile rule, which knows no such cuts, an operator is cut only where it could not
+run at all.
 """
 
 from __future__ import annotations
@@ -35,15 +36,13 @@ MAXIMUM_PARTS = 1 << 14
 def cut_to_fit(workload: Workload, capacity_bytes: int) -> Workload:
     """The workload with every operator cut into the fewest parts whose weights fit twice into ``capacity_bytes``.
 
-    MACs and weights stay the same. A workload under SoMa's tile rule, or one in which everything fits, is returned
-    itself. A reader that reshapes the output across the cut reads it from ``name.join``, a copy that is paid.
+    MACs and weights stay the same. A workload in which everything fits is returned itself. A reader that reshapes the
+    output across the cut reads it from ``name.join``, a copy that is paid.
 
     Raises:
         WorkloadError: even the smallest part, one filter or column, does not fit twice; or more than
             :data:`MAXIMUM_PARTS` parts are needed; or the capacity is below 1.
     """
-    if workload.tile_rule is TileRule.SOMA:
-        return workload
     if capacity_bytes < 1:
         raise WorkloadError(f"a buffer of {capacity_bytes} bytes; expected at least 1")
     cutter = _Cutter(workload, capacity_bytes)
@@ -68,6 +67,7 @@ class _Cutter:
 
     def __init__(self, workload: Workload, capacity_bytes: int) -> None:
         self.capacity_bytes = capacity_bytes
+        self.only_where_needed = workload.tile_rule is TileRule.SOMA
         self.tensors = {tensor.name: tensor for tensor in workload.inputs}
         self.operators: list[Operator] = []
         self.parts: dict[str, Operand] = {}
@@ -114,7 +114,7 @@ class _Cutter:
         """Bytes of the weights that a tile of ``operator`` needs at the least."""
         total = operator.weight_bytes
         for index, operand in enumerate(operator.operands):
-            if operand.is_weight or (isinstance(operator, MatMul) and index == 1):
+            if _plays_weights(operator, index):
                 block = operator.operand_box(index, _smallest_tile(operator))
                 total += sum(self.tensors[name].box_bytes(box) for name, box in operand.source_boxes(block))
         return total
@@ -134,17 +134,17 @@ class _Cutter:
 
     def _fits(self, operator: Operator) -> bool:
         """Whether the weights fit twice; keys and values, which come and go with their tile, with all that it needs."""
-        needed = self._least_bytes(operator)
-        if isinstance(operator, MatMul) and len(operator.operands) == 2:
-            tile = _smallest_tile(operator)
-            needed += operator.output.box_bytes(tile)
-            for name, box in operator.operands[0].source_boxes(operator.operand_box(0, tile)):
-                needed += self.tensors[name].box_bytes(box)
+        if isinstance(operator, Pool) or any(_plays_weights(operator, index) for index in range(len(operator.operands))):
+            needed = operator.weight_bytes + self._tile_bytes(operator)
+        else:
+            needed = operator.weight_bytes
         return 2 * needed <= self.capacity_bytes
 
     def _parts_of(self, operator: Operator) -> list[Operator]:
         """The fewest parts of ``operator`` that fit, as equal as can be; itself alone if it fits or cannot be cut."""
         if not isinstance(operator, Conv2d | MatMul | Pool) or self._fits(operator):
+            return [operator]
+        if self.only_where_needed and operator.weight_bytes + 2 * self._tile_bytes(operator) <= self.capacity_bytes:
             return [operator]
         if isinstance(operator, Pool):
             return self._parts_of_pool(operator)
@@ -205,6 +205,11 @@ class _Cutter:
             output = replace(self._uncut[name].output, name=join)
             self._append(Elementwise(join, (self.parts[name],), output))
         return join
+
+
+def _plays_weights(operator: Operator, index: int) -> bool:
+    """Whether an operand takes the place of weights."""
+    return operator.operands[index].is_weight or (isinstance(operator, MatMul) and index == 1)
 
 
 def _smallest_tile(operator: Operator) -> Box:

@@ -202,10 +202,11 @@ def test_values_are_cut_along_the_context_and_added() -> None:
     assert cut.vector_ops == 2 * 2 * 4  # two additions for each of the 8 sums
 
 
-def test_soma_workloads_and_those_that_fit_are_returned_themselves() -> None:
+def test_workloads_that_fit_are_returned_themselves() -> None:
     product = dense("a", whole("x", (10,)), 10)
     soma = network(product, inputs={"x": (10,)}, rule=TileRule.SOMA)
-    assert cut_to_fit(soma, 1) is soma
+    assert cut_to_fit(soma, 140) is soma  # weights once, two tiles of 10 bytes in and 10 out
+    assert cut_to_fit(soma, 139) is not soma
     exact = network(product, inputs={"x": (10,)})
     assert cut_to_fit(exact, 200) is exact
     assert cut_to_fit(exact, 199) is not exact
