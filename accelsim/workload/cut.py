@@ -134,10 +134,10 @@ class _Cutter:
 
     def _fits(self, operator: Operator) -> bool:
         """Whether the weights fit twice; keys and values, which come and go with their tile, with all that it needs."""
-        if isinstance(operator, Pool) or any(_plays_weights(operator, index) for index in range(len(operator.operands))):
-            needed = operator.weight_bytes + self._tile_bytes(operator)
-        else:
-            needed = operator.weight_bytes
+        needed = operator.weight_bytes
+        operands = range(len(operator.operands))
+        if isinstance(operator, Pool) or any(_plays_weights(operator, index) for index in operands):
+            needed += self._tile_bytes(operator)
         return 2 * needed <= self.capacity_bytes
 
     def _parts_of(self, operator: Operator) -> list[Operator]:
