@@ -36,6 +36,9 @@ CAUSE_WORDS = {
     "drain": "after the last tile",
 }
 
+MOST_LISTED = 4
+"""More resources than these in one line are only counted."""
+
 
 def report(timeline: Timeline, per_layer: bool = False) -> Report:
     """The report of a run: print it, show it in a notebook, or take its ``to_dict()``."""
@@ -168,6 +171,14 @@ def _ratio(work: float | None, per_cycle: float | None, cycles: int) -> float | 
     return work / (per_cycle * cycles) if per_cycle and cycles else 0.0
 
 
+def _listed(cycles: dict[str, int]) -> str:
+    """Names with their cycles, in their order; of many, those with most, and how many others there are."""
+    if len(cycles) <= MOST_LISTED:
+        return ", ".join(f"{name} {count:,}" for name, count in cycles.items())
+    first = sorted(cycles.items(), key=lambda item: -item[1])[:MOST_LISTED]
+    return f"{_listed(dict(first))} and {len(cycles) - MOST_LISTED} others"
+
+
 @dataclass(frozen=True)
 class Report:
     """The report of one run."""
@@ -215,7 +226,7 @@ class Report:
         program, latency = self.timeline.program, self.timeline.latency_cycles
         clock_hz = known(program, "clock_hz")
         time = f"{format_seconds(latency / clock_hz)} at {clock_hz / 1e9:g} GHz" if clock_hz else ""
-        busy = ", ".join(f"{name} busy {cycles:,}" for name, cycles in busy_cycles(program).items())
+        busy = _listed({f"{name} busy": cycles for name, cycles in busy_cycles(program).items()})
         gap = figures["gap_percent"]
         utilization = figures["utilization"]
         assert isinstance(utilization, dict)
@@ -279,10 +290,8 @@ class Report:
         """Nothing where no one can be held up by another."""
         if not _takes_turns(self.timeline.program):
             return []
-        return [
-            Row(name, f"{sum(waits.values()):,}", ", ".join(f"{holder} {cycles:,}" for holder, cycles in waits.items()))
-            for name, waits in link_waits(self.timeline).items()
-        ]
+        waits = link_waits(self.timeline)
+        return [Row(name, f"{sum(found.values()):,}", _listed(found)) for name, found in waits.items()]
 
     def _energy_by_part(self) -> list[Row]:
         by_part, total = energy_by_part_pj(self.timeline), energy_pj(self.timeline)

@@ -126,16 +126,25 @@ def measured_roofs(accelerator: Accelerator, *, keep: bool = True) -> Roofs:
         accelerator: the machine.
         keep: look for an earlier measurement, and keep this one. False measures anew and leaves nothing.
     """
-    folder = cache_folder() if keep else None
-    key = hashlib.sha256(f"{SCHEMA} {accelerator.digest} {sources_digest()} {np.__version__}".encode()).hexdigest()
-    path = None if folder is None else folder / f"roofs-{key[:32]}.json"
-    if path is not None and (known := _read(path, accelerator)) is not None:
+    if keep and (known := kept_roofs(accelerator)) is not None:
         return known
     found = Roofs(accelerator, measure(accelerator), micro_findings(accelerator), closure(accelerator))
-    if path is not None:
+    if keep and (path := _kept_path(accelerator)) is not None:
         with contextlib.suppress(InputError):  # a full disk: measured it is all the same
             found.save(path)
     return found
+
+
+def kept_roofs(accelerator: Accelerator) -> Roofs | None:
+    """What was measured before on this machine with these sources; None if nothing was."""
+    path = _kept_path(accelerator)
+    return None if path is None else _read(path, accelerator)
+
+
+def _kept_path(accelerator: Accelerator) -> Path | None:
+    folder = cache_folder()
+    key = hashlib.sha256(f"{SCHEMA} {accelerator.digest} {sources_digest()} {np.__version__}".encode()).hexdigest()
+    return None if folder is None else folder / f"roofs-{key[:32]}.json"
 
 
 @cache

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -88,6 +90,11 @@ def progress(text: str) -> AbstractContextManager[Any]:
     from rich.console import Console
 
     return Console(stderr=True).status(text)
+
+
+def terminal_columns() -> int | None:
+    """Characters of a line, for people at a terminal; None for scripts and files, which get one line a row."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def print_json(content: dict[str, Any]) -> None:

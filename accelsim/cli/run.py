@@ -111,7 +111,7 @@ def explain_command(rows: int, as_json: bool, **what: Any) -> None:
     from accelsim.program.explain import explain
 
     _, program = lower(**what)
-    explanation = explain(program, rows)
+    explanation = explain(program, rows, common.terminal_columns())
     if as_json:
         common.print_json(explanation.to_dict())
     else:

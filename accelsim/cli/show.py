@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import textwrap
 from pathlib import Path
 
@@ -28,10 +26,10 @@ def list_command(kind: str, as_json: bool) -> None:
         common.print_json({kind: [{"name": name, "text": text} for name, text in found.items()]})
         return
     width = max((len(name) for name in found), default=0)
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    columns = common.terminal_columns()
     for name, text in found.items():
         line = f"{name:<{width}}  {text}"
-        if columns:  # for people; scripts get one line each
+        if columns:
             line = textwrap.fill(line, max(columns, width + 30), subsequent_indent=" " * (width + 2))
         click.echo(line)
 

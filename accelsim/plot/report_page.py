@@ -29,7 +29,7 @@ STYLE = """
   --bar: #56b4e9; --card: #1c2127; } }
 * { box-sizing: border-box; }
 body { background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif;
-  margin: 0 auto; max-width: 1240px; padding: 2rem 1.5rem 4rem; }
+  margin: 0 auto; max-width: 1760px; padding: 2rem 1.5rem 4rem; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 1.2rem; overflow-wrap: anywhere; }
 h2 { border-top: 1px solid var(--line); font-size: 1.15rem; margin: 2.2rem 0 .8rem; padding-top: 1.2rem;
   overflow-wrap: anywhere; }
@@ -40,7 +40,7 @@ h2 { border-top: 1px solid var(--line); font-size: 1.15rem; margin: 2.2rem 0 .8r
 .picture { margin: 1.2rem 0; overflow-x: auto; }
 .picture svg { display: block; height: auto; min-width: 760px; width: 100%; }
 .picture svg text { font-family: "DejaVu Sans", Verdana, sans-serif !important; }
-.tables { column-gap: 2.5rem; columns: 2 440px; }
+.tables { column-gap: 2.5rem; columns: 3 440px; }
 table { border-collapse: collapse; break-inside: avoid; font-size: .9rem; margin: 0 0 1.4rem; width: 100%; }
 caption { font-weight: 650; padding: .4rem 0; text-align: left; }
 th, td { border-bottom: 1px solid var(--line); padding: .28rem .8rem .28rem 0; text-align: right;

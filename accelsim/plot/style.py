@@ -28,19 +28,22 @@ KIND_COLORS = {
     "load of weights": ORANGE,
     "load of inputs": SKY,
     "store": PURPLE,
-    "send": VERMILION,
+    "send": "#5522AA",
 }
+# Those below lie as far apart, for any colour vision, as so many can: a test measures it.
 CAUSE_COLORS = {
-    "compute": BLUE,
+    "compute": "#1166EE",
     "wait_load": VERMILION,
-    "wait_store": "#882255",
+    "wait_store": "#AA0022",
     "wait_buffer": YELLOW,
-    "wait_tile": "#332288",
-    "wait_communication": "#AA4499",
-    "wait_resource": "#44AA99",
-    "wait_other": "#999999",
-    "drain": "#BBBBBB",
+    "wait_tile": "#4499FF",
+    "wait_communication": "#880077",
+    "wait_resource": "#AACC77",
+    "wait_other": "#66666F",
+    "drain": "#C4C4C4",
 }
+FINER_CAUSE_COLORS = {"queue": "#773344", "limit": "#BB7744"}
+"""Of causes of single events that reports count among others: a predecessor on the queue, a request under way."""
 
 
 def matplotlib_style() -> AbstractContextManager[Any]:

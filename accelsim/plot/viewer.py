@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from accelsim.analysis.report import known, report
-from accelsim.analysis.roofline import ARRAY, DRAM, OPERATIONS_PER_MAC, VECTOR_UNIT, datasheet_roofs
+from accelsim.analysis.roofline import ARRAY, DRAM, OPERATIONS_PER_MAC, VECTOR_UNIT, Roof, datasheet_roofs
+from accelsim.analysis.roofs_file import kept_roofs
 from accelsim.engine.replay import recorded_accelerator
 from accelsim.errors import AccelsimError
-from accelsim.plot.style import CAUSE_COLORS, KIND_COLORS
+from accelsim.plot.style import CAUSE_COLORS, FINER_CAUSE_COLORS, KIND_COLORS
 from accelsim.program.tables import ActivityKind, Program, ResourceKind
 from accelsim.timeline.columns import event_energy_pj
 from accelsim.timeline.occupancy import activity_spans, buffer_occupancy
@@ -68,6 +69,7 @@ STYLE = """
 .viewer .tip { background: var(--card); border: 1px solid var(--line); border-radius: 6px; font-size: .82rem;
   max-width: 340px; overflow-wrap: anywhere; padding: .3rem .55rem; pointer-events: none; position: absolute;
   z-index: 3; }
+.viewer .panels > * { min-width: 0; }
 .viewer .panels { display: grid; gap: .4rem 1.8rem;
   grid-template-columns: repeat(auto-fit, minmax(min(330px, 100%), 1fr)); }
 .viewer h3 { font-size: 1rem; margin: .5rem 0 .2rem; overflow-wrap: anywhere; }
@@ -75,7 +77,7 @@ STYLE = """
   width: .75em; }
 .viewer .panels table { font-size: .84rem; margin: .3rem 0 .6rem; }
 .viewer .panels th { overflow-wrap: normal; padding-right: 1rem; white-space: nowrap; }
-.viewer .panels td { padding-left: .9rem; padding-right: 0; white-space: normal; }
+.viewer .panels td { overflow-wrap: anywhere; padding-left: .9rem; padding-right: 0; white-space: normal; }
 .viewer .panels p { margin: .2rem 0; }
 .viewer .why { margin: .2rem 0; padding-left: 1.4rem; }
 .viewer .why li { color: var(--soft); font-size: .88rem; margin: .2rem 0; overflow-wrap: anywhere; }
@@ -86,6 +88,7 @@ STYLE = """
 .viewer .inset .grid { stroke: var(--line); }
 .viewer .inset .roof { fill: none; stroke: var(--ink); stroke-width: 1.8; }
 .viewer .inset .thin { stroke: var(--soft); stroke-width: 1; }
+.viewer .inset .measured { stroke: var(--bar); stroke-dasharray: 5 3; stroke-width: 1.4; }
 .viewer .help { font-size: .88rem; position: relative; }
 .viewer .help summary { color: var(--soft); font-weight: 400; padding: .2rem .4rem; }
 .viewer .help div { background: var(--card); border: 1px solid var(--line); border-radius: 6px; max-width: 30rem;
@@ -96,8 +99,8 @@ STYLE = """
 def viewer(timelines: Sequence[tuple[str, Timeline]]) -> str:
     """HTML for the body of a page: the timelines, each with its label, and the script that draws them.
 
-    It loads nothing from anywhere; equal timelines are equal bytes. Where clocks differ, all are drawn in cycles of the
-    first one's clock.
+    It loads nothing from anywhere; equal timelines are equal bytes, as long as the same is measured of their machines.
+    Where clocks differ, all are drawn in cycles of the first one's clock.
     """
     clock_hz = known(timelines[0][1].program, "clock_hz") if timelines else None
     payload, runs = _Payload(), []
@@ -118,8 +121,9 @@ def viewer(timelines: Sequence[tuple[str, Timeline]]) -> str:
 
 
 def _cause_colors() -> dict[str, str]:
-    """By the name of the cause in lower case, as the columns' codes are named."""
-    return {cause.name.lower(): CAUSE_COLORS[CAUSE_NAMES[cause]] for cause in Cause}
+    """By the name of the cause in lower case, as the columns' codes are named; and ``drain``."""
+    causes = {cause.name.lower(): CAUSE_COLORS[CAUSE_NAMES[cause]] for cause in Cause}
+    return causes | FINER_CAUSE_COLORS | {"drain": CAUSE_COLORS["drain"]}
 
 
 @cache
@@ -196,9 +200,9 @@ def _described(timeline: Timeline, label: str) -> dict[str, object]:
 def _roofs(timeline: Timeline) -> dict[str, object] | None:
     """The roofs of the recorded machine in operations and bytes a cycle, with the links whose bytes count.
 
-    They are those of its template's datasheet, as often as the program has machines of it; of a trace without one, what
-    its program says of array and links. The link is the one to DRAM; where none is called so, all that loads and stores
-    cross.
+    They are those of its template's datasheet, as often as the program has machines of it, and with them those that
+    were measured on it, if they are kept; of a trace without a template, what its program says of array and links. The
+    link is the one to DRAM; where none is called so, all that loads and stores cross.
     """
     program = timeline.program
     kind, queue = program.activities.kind, program.activities.queue
@@ -212,19 +216,27 @@ def _roofs(timeline: Timeline) -> dict[str, object] | None:
         Fraction(int(program.resources.bytes_numerator[row]), int(program.resources.bytes_denominator[row]))
         for row in links
     )
-    found = {"bandwidth": float(rate), "links": links, "source": "program"}
     array = known(program, "macs_per_cycle")
-    found |= {"array": OPERATIONS_PER_MAC * array, "vector": 0} if array else {"array": 0, "vector": 0}
+    found: dict[str, object] = {"bandwidth": float(rate), "links": links, "source": "program", "vector": 0}
+    found["array"] = OPERATIONS_PER_MAC * array if array else 0
     try:
         accelerator = recorded_accelerator(timeline)
         roofs = datasheet_roofs(accelerator)
     except AccelsimError:
         return found if array else None
     machines = max(1, round((array or 0) / max(accelerator.macs_per_cycle, 1)))
-    for key, level in (("array", ARRAY), ("vector", VECTOR_UNIT)):
-        values = (roof.value for roof in roofs if (roof.level, roof.unit) == (level, "op/cycle"))
-        found[key] = machines * max(values, default=0)
-    return found | {"source": "datasheet"}
+    found |= {"source": "datasheet", "array": machines * _rate(roofs, ARRAY)}
+    found["vector"] = machines * _rate(roofs, VECTOR_UNIT)
+    kept = kept_roofs(accelerator) if machines == 1 else None
+    if kept is not None:
+        levels = {"array": ARRAY, "vector": VECTOR_UNIT, "bandwidth": DRAM}
+        found["measured"] = {key: _rate(kept.measurement.roofs, level) for key, level in levels.items()}
+    return found
+
+
+def _rate(roofs: Sequence[Roof], level: str) -> float:
+    """The highest rate of a level a cycle, 0 if there is none."""
+    return max((roof.value for roof in roofs if roof.level == level and roof.unit.endswith("/cycle")), default=0)
 
 
 def _columns(payload: _Payload, timeline: Timeline) -> dict[str, list[object]]:

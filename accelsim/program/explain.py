@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 
 from accelsim.program.bounds import activity_cycles, busy_cycles, lower_bound_cycles
 from accelsim.program.tables import ActivityKind, Program
+from accelsim.units import printable
+
+LEAST_TEXT = 24
+"""Characters that the texts of a table get, however narrow the line."""
 
 
 @dataclass(frozen=True)
@@ -14,6 +19,8 @@ class Explanation:
 
     program: Program
     rows: int = 40
+    width: int | None = None
+    """Characters of a line, beyond which texts go on in the next one; None: no limit, so one line a row."""
 
     def to_dict(self) -> dict[str, object]:
         """Resources, tiles by position, and transfers in service order, all rows."""
@@ -61,8 +68,11 @@ class Explanation:
         content = self.to_dict()
         facts = self.program.facts
         lines = [
-            f"{facts.get('workload', 'a program')} on {facts.get('hardware', 'a machine')}, "
-            f"batch {facts.get('batch', 1)}: {self.program.size} activities",
+            *self._wrapped(
+                "",
+                f"{facts.get('workload', 'a program')} on {facts.get('hardware', 'a machine')}, "
+                f"batch {facts.get('batch', 1)}: {self.program.size} activities",
+            ),
             f"  at least {content['lower_bound_cycles']:,} cycles, the busy time of its busiest resource:",
         ]
         busy = busy_cycles(self.program)
@@ -72,25 +82,38 @@ class Explanation:
         lines += ["", "Tiles, in computing order", *self._table(self._activities(ActivityKind.TILE))]
         transfers = self._activities(ActivityKind.LOAD, ActivityKind.STORE)
         lines += ["", "Transfers, in service order", *self._table(transfers)]
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
     def _table(self, rows: list[dict[str, object]]) -> list[str]:
-        lines = [f"  {'#':>6}  {'cycles':>12}  {'bytes':>12}  what and what it waits for"]
+        table = [("#", "cycles", "bytes", "what and what it waits for")]
         for row in rows[: self.rows]:
             waits = row["waits_for"]
             assert isinstance(waits, list)
             shown = ", ".join(waits[:3]) + (f" and {len(waits) - 3} more" if len(waits) > 3 else "")
             size = row.get("bytes", row.get("takes_bytes"))
-            after = f"  after {shown}" if waits else ""
-            lines.append(f"  {row['activity']:>6}  {row['cycles']:>12,}  {size:>12,}  {row['name']}{after}")
+            what = f"{row['name']}  after {shown}" if waits else str(row["name"])
+            table.append((f"{row['activity']}", f"{row['cycles']:,}", f"{size:,}", what))
+        widths = [max(len(line[column]) for line in table) for column in range(3)]
+        lines = []
+        for *figures, what in table:
+            begin = "".join(f"  {figure:>{width}}" for figure, width in zip(figures, widths, strict=True)) + "  "
+            lines += self._wrapped(begin, what)
         if len(rows) > self.rows:
             lines.append(f"  … {len(rows) - self.rows} more rows")
         return lines
 
+    def _wrapped(self, begin: str, text: str) -> list[str]:
+        """The text behind ``begin``; what has no room in the line goes on below its beginning."""
+        if self.width is None:
+            return [begin + text]
+        room = max(self.width - len(begin), LEAST_TEXT)
+        first, *rest = textwrap.wrap(text, room, subsequent_indent="  ") or [""]
+        return [begin + first, *(" " * len(begin) + line for line in rest)]
 
-def explain(program: Program, rows: int = 40) -> Explanation:
-    """What ``program`` will do, in words and tables of at most ``rows`` rows."""
-    return Explanation(program, rows)
+
+def explain(program: Program, rows: int = 40, width: int | None = None) -> Explanation:
+    """What ``program`` will do, in words and tables of at most ``rows`` rows and ``width`` characters."""
+    return Explanation(program, rows, width)
 
 
 def activity_name(program: Program, row: int) -> str:

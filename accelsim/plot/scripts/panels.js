@@ -3,10 +3,12 @@ const BECAUSE = {
   none: 'It had waited for nothing.', load: 'A load that it needs finished:', store: 'A store that it depends on finished:',
   buffer: 'It had no room in a buffer, until space was given back by:', tile: 'A tile that it depends on finished:',
   queue: 'The one before it on its queue handed on:', resource: 'Its resource was busy with another queue:', send: 'A message that it depends on arrived:',
+  limit: 'A request came back, of as many as its queue may have on their way:',
 };
 const WAITS = {
   none: 'waited for nothing', load: 'waits for a load', store: 'waits for a store', buffer: 'waits for buffer space', tile: 'waits for a tile',
   queue: 'waits for its queue', resource: 'waits for its resource', send: 'waits for a message',
+  limit: 'waits for a request under way', drain: 'after the last tile',
 };
 const CHAIN = 7, LISTED = 8;
 
@@ -63,7 +65,7 @@ function why(view, run, event) {
   const list = make('ol', { class: 'why' });
   let at = event;
   for (let step = 0; step < CHAIN; step++) {
-    const because = run.because[at], cause = run.causes[run.cause[at]], item = make('li', {}, `${BECAUSE[because < 0 ? 'none' : cause] ?? `It waited for ${cause}:`} `);
+    const because = run.because[at], cause = run.causes[run.cause[at]], item = make('li', {}, `${BECAUSE[because < 0 ? 'none' : cause]} `);
     list.append(item);
     if (because < 0) break;
     item.append(link(view, run, because, nameOf(run, because)), ` (${whole(run.start[because])} to ${whole(run.end[because])})`);
@@ -189,24 +191,32 @@ function inset(view, ranges) {
   put('text', { x: (LEFT + WIDE - RIGHT) / 2, y: TALL - 4, 'text-anchor': 'middle' }, 'operational intensity, op/B');
   put('text', { transform: `translate(9 ${(TALL - BOTTOM + ROOF) / 2}) rotate(-90)`, 'text-anchor': 'middle' }, 'op/cycle');
   const drawn = new Set();
-  for (const { roofs } of known) {
-    const key = `${roofs.array} ${roofs.vector} ${roofs.bandwidth}`;
-    if (drawn.has(key)) continue;
+  const roof = (peak, bandwidth, kind) => {
+    const key = `${peak} ${bandwidth} ${kind}`, start = Math.max(10 ** x0, 10 ** y0 / bandwidth), ridge = peak / bandwidth;
+    if (!peak || !bandwidth || drawn.has(key)) return;
     drawn.add(key);
-    for (const [peak, kind] of [[roofs.vector, 'roof thin'], [roofs.array, 'roof']]) {
-      if (!peak) continue;
-      const start = Math.max(10 ** x0, 10 ** y0 / roofs.bandwidth), ridge = peak / roofs.bandwidth;
-      put('path', { class: kind, d: `M${x(start)} ${y(Math.min(peak, start * roofs.bandwidth))}${ridge > start ? `L${x(ridge)} ${y(peak)}` : ''}L${WIDE - RIGHT} ${y(peak)}` });
-    }
+    put('path', { class: kind, d: `M${x(start)} ${y(Math.min(peak, start * bandwidth))}${ridge > start ? `L${x(ridge)} ${y(peak)}` : ''}L${WIDE - RIGHT} ${y(peak)}` });
+  };
+  for (const { roofs } of known) {
+    roof(roofs.vector, roofs.bandwidth, 'roof thin');
+    roof(roofs.array, roofs.bandwidth, 'roof');
+    if (roofs.measured) roof(roofs.measured.array, roofs.measured.bandwidth, 'roof measured');
   }
   const only = known[0].roofs;
-  if (drawn.size === 1) put('text', { x: WIDE - RIGHT, y: y(only.array) - 4, 'text-anchor': 'end' }, `${number(only.array)} op/cycle, ${number(only.bandwidth)} B/cycle (${only.source})`);
+  if (known.every(({ roofs }) => roofs.array === only.array && roofs.bandwidth === only.bandwidth)) put('text', { x: WIDE - RIGHT, y: y(only.array) - 4, 'text-anchor': 'end' }, `${number(only.array)} op/cycle, ${number(only.bandwidth)} B/cycle (${only.source})`);
   for (const { index, all, intensity, rate } of points) {
     const colour = RUN_COLOURS[index % RUN_COLOURS.length], at = { cx: Number.isFinite(intensity) ? x(intensity) : WIDE - RIGHT - 4, cy: y(rate) };
     put('circle', { ...at, r: all ? 7 : 5, stroke: colour, fill: all ? 'none' : colour, 'stroke-width': 2 });
     svg.lastChild.append(svgMake('title', {}, `${view.runs[index].label || 'run'}: ${all ? 'whole run' : 'range'}, ${number(intensity)} op/B, ${number(rate)} op/cycle`));
   }
-  return make('figure', {}, svg, make('figcaption', { class: 'note' }, 'Ring: whole run. Disc: this range.'));
+  return make('figure', {}, svg, make('figcaption', { class: 'note' }, `Ring: whole run. Disc: this range.${measured(known)}`));
+}
+
+// What was measured on the machine, where that is known.
+function measured(known) {
+  if (known.length > 1) return known.some(({ roofs }) => roofs.measured) ? ' Dashed: measured.' : '';
+  const found = known[0].roofs.measured;
+  return found ? ` Dashed: measured, ${number(found.array)} op/cycle and ${number(found.bandwidth)} B/cycle.` : '';
 }
 
 function svgMake(tag, attributes, text) {

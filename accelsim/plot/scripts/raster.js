@@ -2,7 +2,7 @@
 class Raster {
   resize(width, height, ratio) {
     Object.assign(this, { width, height, ratio });
-    this.image = new ImageData(width, height);
+    this.image = new ImageData(Math.max(1, width), Math.max(1, height));
     this.pixels = new Uint32Array(this.image.data.buffer);
     this.clip(0, height);
   }

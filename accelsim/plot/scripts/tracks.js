@@ -232,7 +232,7 @@ function paintWaits(view, run, waits, y, height) {
   const from = view.from / run.scale, to = view.to / run.scale, levels = bins(view);
   if (!waits.byCause) waits.byCause = split(waits, (event) => (event < 0 ? -1 : run.cause[event]));
   for (const [cause, series] of waits.byCause) {
-    const found = bins(view), colour = cause < 0 ? '#bbbbbb' : view.causeColours[run.causes[cause]];
+    const found = bins(view), colour = view.causeColours[run.causes[cause] ?? 'drain'];
     series.spread(series.busy(), from, to, found);
     view.raster.bars(found, found.length / (to - from), LABEL, y, height, packed32(colour, run.lit ? FAINT : 0.85, view.theme.card), levels);
   }

@@ -124,8 +124,8 @@ function legend() {
       for (const event of series?.event ?? []) waits.set(event < 0 ? 'drain' : one.causes[one.cause[event]], true);
     }
   }
-  for (const name of waits.keys()) entries.push(name === 'drain' ? ['after the last tile', '#bbbbbb'] : [WAITS[name] ?? `waits for ${name}`, view.causeColours[name]]);
-  if (run && view.mode === 'cause') run.causes.forEach((name, code) => { if (occurs('cause', code) && !waits.has(name)) entries.push([WAITS[name] ?? `waits for ${name}`, view.causeColours[name]]); });
+  for (const name of waits.keys()) entries.push([WAITS[name], view.causeColours[name]]);
+  if (run && view.mode === 'cause') run.causes.forEach((name, code) => { if (occurs('cause', code) && !waits.has(name)) entries.push([WAITS[name], view.causeColours[name]]); });
   find('.key').replaceChildren(...entries.map(([name, colour]) => make('span', {}, patch(colour), name)));
 }
 
