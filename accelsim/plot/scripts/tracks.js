@@ -1,6 +1,6 @@
 // Lays out the tracks of all runs and draws the part of them that is looked at.
 const LABEL = 104, MARGIN = 10, HEAD = 30, STRIP = 18, LANE = 24, QUEUE = 14, CURVE = 50, GAP = 4;
-const OVERVIEW = 24, AXIS = 36, TOP = OVERVIEW + AXIS, WAIT = 0.36, FAINT = 0.16;
+const OVERVIEW = 24, AXIS = 36, TOP = OVERVIEW + AXIS, WAIT = 0.36, FAINT = 0.16, FEW = 64;
 const OPERATIONS_PER_MAC = 2;
 
 const number = (value, digits = 4) => value.toLocaleString('en', { maximumSignificantDigits: Math.max(digits, Math.floor(Math.log10(Math.abs(value) + 1)) + 1) });
@@ -242,7 +242,8 @@ function paintWaits(view, run, waits, y, height) {
 function paintEvents(view, { run, series }, y, height) {
   const from = view.from / run.scale, to = view.to / run.scale;
   const first = series.after(from), last = Math.min(series.length, series.after(to, first) + 1);
-  if (last - first > 0.25 * view.pixels * view.ratio) return paintDense(view, run, series, y, height, from, to);
+  const count = last - first, pixels = view.pixels * view.ratio;
+  if (count > 0.25 * pixels || (count > FEW && series.between(series.busy(), from, to) / (to - from) * pixels < count)) return paintDense(view, run, series, y, height, from, to);
   for (let row = first; row < last && series.start[row] < to; row++) {
     const event = series.event[row], left = Math.max(LABEL, xOf(view, run, series.start[row]));
     const wide = Math.min(LABEL + view.pixels, xOf(view, run, series.end[row])) - left;

@@ -28,6 +28,7 @@ function show(view, begin, end) {
   const least = Math.min(4, view.longest), span = Math.min(view.longest, Math.max(least, end - begin));
   view.from = Math.min(Math.max(0, begin), view.longest - span);
   view.to = view.from + span;
+  find('.tip').hidden = true; // what it told of has moved
   redraw();
   settle();
 }
