@@ -16,8 +16,9 @@ from accelsim.hardware.link import Network
 from accelsim.program.collectives import round_bytes, rounds
 from accelsim.program.issue_order import Job, circle, issue_order
 from accelsim.program.recorded import NodeKind, RecordedDevice, RecordedGraph, RecordedNode
-from accelsim.program.recorded_rows import IN, LINK, MEMORY, RecordedRows, unit
+from accelsim.program.recorded_rows import IN, LINK, RecordedRows, unit
 from accelsim.program.tables import ActivityKind, Program
+from accelsim.program.trace_program import MEMORY
 
 COMMUNICATION = (NodeKind.COLLECTIVE, NodeKind.SEND, NodeKind.RECEIVE)
 MEMORY_KINDS = {NodeKind.LOAD: ActivityKind.LOAD, NodeKind.STORE: ActivityKind.STORE}

@@ -8,29 +8,13 @@ from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.program.memory_plan import with_memory
 from accelsim.program.recorded import NodeKind, RecordedGraph, RecordedNode
-from accelsim.program.tables import (
-    SHAPE_COLUMNS,
-    ActivityKind,
-    ActivityTable,
-    Arbitration,
-    BufferTable,
-    ClaimTable,
-    DependencyTable,
-    FloatTable,
-    IntColumn,
-    Program,
-    QueueTable,
-    ReleaseTable,
-    ResourceKind,
-    ResourceTable,
-)
+from accelsim.program.tables import ActivityKind, DependencyTable, Program
+from accelsim.program.trace_program import MEMORY, TraceRows, trace_program
 
-CORE, HOST, MEMORY, LINK, IN = "core", "host", "dram", "link", "link in"
+CORE, HOST, LINK, IN = "core", "host", "link", "link in"
 """Resources; with several devices the rank stands behind the name. ``link in`` brings what one device receives."""
 MOST_ACTIVITIES = 20_000_000
 MOST_DEPENDENCIES = 100_000_000
-SEND_PART = "link"
-"""The part of the machine that messages book their energy on."""
 
 
 def unit(node: RecordedNode) -> str:
@@ -51,7 +35,7 @@ class RecordedRows:
         self.ranks = [device.rank for device in graph.devices]
         self.resources: dict[tuple[str, int], int] = {}
         self.activities: list[tuple[int, ...]] = []
-        """Resource, kind, cycles, bytes, operator, number within it, MACs."""
+        """The columns of :class:`TraceRows`."""
         self.before: list[int] = []
         self.after: list[int] = []
         self.operators: dict[str, int] = {}
@@ -122,93 +106,23 @@ class RecordedRows:
 
     def program(self, workload: str, notes: list[str]) -> Program:
         """The Program of all that was added: a queue for each resource, served in the order of rows."""
-        count, none = len(self.activities), np.zeros(0, dtype=np.int64)
-        resource, kind, cycles, size, operator, tile, macs = np.array(self.activities, dtype=np.int64).reshape(-1, 7).T
-        minus, zero = np.full(count, -1), np.zeros(count, dtype=np.int64)
-        names = tuple(
-            f"{name} {self.ranks[device]}" if len(self.ranks) > 1 else name for name, device in self.resources
+        links = (
+            {MEMORY: self.accelerator.dram, LINK: self.accelerator.link, IN: self.accelerator.link}
+            if self.accelerator
+            else {}
         )
-        parts, energy_pj = self._energies(kind, size)
-        program = Program(
-            resources=self._resource_table(),
-            queues=QueueTable(np.arange(len(names))),
-            activities=ActivityTable(
-                queue=resource,
-                kind=kind,
-                cycles=cycles,
-                bytes=size,
-                operator=operator,
-                tile=tile,
-                tensor=minus,
-                position=minus,
-                macs=macs,
-                vector_ops=zero,
-                shape=minus,
-            ),
-            dependencies=DependencyTable(np.array(self.before, dtype=np.int64), np.array(self.after, dtype=np.int64)),
-            claims=ClaimTable(none, none, none, none),
-            releases=ReleaseTable(none, none),
-            buffers=BufferTable(none),
-            energy_pj=energy_pj,
-            shapes=np.zeros((0, len(SHAPE_COLUMNS)), dtype=np.int64),
-            resource_names=names,
-            queue_names=names,
-            buffer_names=(),
-            operator_names=tuple(self.operators),
-            tensor_names=(),
-            part_names=parts,
-            static_pj_per_cycle=self.accelerator.static_pj_per_cycle * len(self.ranks) if self.accelerator else 0.0,
-            facts=self._facts(workload, notes),
+        several = len(self.ranks) > 1
+        program = trace_program(
+            workload,
+            TraceRows(*np.array(self.activities, dtype=np.int64).reshape(-1, len(TraceRows._fields)).T),
+            DependencyTable(np.array(self.before, dtype=np.int64), np.array(self.after, dtype=np.int64)),
+            tuple(self.operators),
+            {f"{name} {self.ranks[device]}" if several else name: links.get(name) for name, device in self.resources},
+            self.accelerator,
+            clock_hz=self._clock_hz(),
+            devices=len(self.ranks),
+            notes=notes,
         )
-        if self.accelerator is None or len(self.ranks) > 1 or (MEMORY, 0) not in self.resources:
+        if self.accelerator is None or several or (MEMORY, 0) not in self.resources:
             return program
         return with_memory(program, self.accelerator, self.resources[MEMORY, 0])
-
-    def _resource_table(self) -> ResourceTable:
-        rows = []
-        for name, _ in self.resources:
-            link = None
-            if self.accelerator is not None:
-                link = {MEMORY: self.accelerator.dram, LINK: self.accelerator.link, IN: self.accelerator.link}.get(name)
-            if link is None:
-                rows.append((ResourceKind.CORE, 0, 1, 0, Arbitration.ROUND_ROBIN, 0))
-            else:
-                rate = link.bytes_per_cycle
-                rows.append(
-                    (ResourceKind.LINK, rate.numerator, rate.denominator, link.latency_cycles, Arbitration.IN_ORDER, 0)
-                )
-        return ResourceTable(*np.array(rows, dtype=np.int64).reshape(-1, 6).T)
-
-    def _energies(self, kind: IntColumn, size: IntColumn) -> tuple[tuple[str, ...], FloatTable]:
-        """What moving bytes costs; the energy of computing is not recorded."""
-        if self.accelerator is None:
-            return (), np.zeros((len(self.activities), 0))
-        network = self.accelerator.link
-        parts = (*self.accelerator.part_names, *((SEND_PART,) if network and network.pj_per_byte else ()))
-        energy_pj = np.zeros((len(self.activities), len(parts)))
-        rates = {
-            ActivityKind.LOAD: ("dram", self.accelerator.dram.read_pj_per_byte),
-            ActivityKind.STORE: ("dram", self.accelerator.dram.write_pj_per_byte),
-            ActivityKind.SEND: (SEND_PART, network.pj_per_byte if network else 0.0),
-        }
-        for moves, (part, pj_per_byte) in rates.items():
-            if part in parts:
-                mine = kind == moves
-                energy_pj[mine, parts.index(part)] = size[mine] * pj_per_byte
-        return parts, energy_pj
-
-    def _facts(self, workload: str, notes: list[str]) -> dict[str, int | float | str]:
-        facts: dict[str, int | float | str] = {"workload": workload, "clock_hz": float(self._clock_hz())}
-        if self.accelerator is None:
-            facts["hardware"] = "as recorded"
-        else:
-            facts |= {
-                "hardware": self.accelerator.name,
-                "hardware_digest": self.accelerator.digest,
-                "macs_per_cycle": self.accelerator.macs_per_cycle * len(self.ranks),
-            }
-        if len(self.ranks) > 1:
-            facts["devices"] = len(self.ranks)
-        if notes:
-            facts["notes"] = "\n".join(notes)
-        return facts
