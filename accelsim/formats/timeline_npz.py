@@ -160,6 +160,8 @@ def _read(path: Path, with_events: bool) -> Timeline:
             }
             energy_pj = _array(archive, members, "energy_pj", np.dtype(np.float64), 2)
             shapes = _array(archive, members, "shapes", dimensions=2)
+            if shapes.shape[1:] == (12,):  # older files know no dilation
+                shapes = np.pad(shapes, ((0, 0), (0, len(SHAPE_COLUMNS) - 12)), constant_values=1)
             own: dict[str, Any] = {"operator_macs": _array(archive, members, "operator_macs")}
             if "operator_vector_ops.npy" in members:  # older files lack it
                 own["operator_vector_ops"] = _array(archive, members, "operator_vector_ops")

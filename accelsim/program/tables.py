@@ -185,6 +185,8 @@ SHAPE_COLUMNS = (
     "stride_columns",
     "groups",
     "weights_from_operator",
+    "dilation_rows",
+    "dilation_columns",
 )
 """Meaning of the columns of ``Program.shapes``; see :class:`accelsim.workload.operator.ArrayWork`."""
 

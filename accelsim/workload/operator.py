@@ -33,6 +33,8 @@ class ArrayWork(NamedTuple):
     groups: int
     weights_from_operator: int
     """1 if another operator produces the weights (attention), else 0."""
+    dilation_rows: int = 1
+    dilation_columns: int = 1
     weight_sparsity: Sparsity | None = None
     """What is known of the zeros of the weights; the MACs below count them all the same."""
     input_sparsity: Sparsity | None = None

@@ -44,7 +44,7 @@ def block_sizes(a, o, R, S, sH, sW, TH, TW):  # type: ignore[no-untyped-def]
         last = h1
 
 
-def best_mapping(machine: Machine, B, C, K, K_group, H, W, R, S, sH, sW, groups, attention) -> Best | None:  # type: ignore[no-untyped-def]
+def best_mapping(machine: Machine, B, C, K, K_group, H, W, R, S, sH, sW, groups, attention, dH=1, dW=1) -> Best | None:  # type: ignore[no-untyped-def]
     """Cheapest energy x time over all mappings of one tile, or None when nothing fits."""
     n_groups = 1
     if groups > 1:
@@ -60,21 +60,22 @@ def best_mapping(machine: Machine, B, C, K, K_group, H, W, R, S, sH, sW, groups,
 
     cost = machine.costs
     best = None
+    wH, wW = (R - 1) * dH + 1, (S - 1) * dW + 1  # what a kernel covers of the input
     for p in splits(machine):
         TC, TK = up(C, machine.vector * p["C"]), up(K, machine.lanes * p["K"])
         TH, TW, TB = up(H, p["H"]), up(W, p["W"]), up(B, p["B"])
         comp = TC * TK * TH * TW * TB * R * S
         a, o = machine.al0 // machine.vector // TC, machine.ol0 // machine.lanes
         k_max = machine.wl0 // machine.vector // (R * S * TC)
-        if o == 0 or k_max == 0 or a // R < S:
+        if o == 0 or k_max == 0 or a // wH < wW:
             continue
         NK = up(TK, min(TK, k_max))
-        for w1, h1 in block_sizes(a, o, R, S, sH, sW, TH, TW):
+        for w1, h1 in block_sizes(a, o, wH, wW, sH, sW, TH, TW):
             NH, NW = up(TH, h1), up(TW, w1)
             ops, fil, ofm = B * C * K * R * S * H * W, R * S * C * K, B * H * W * K
             wdup = p["H"] * p["W"] * p["B"]
-            in_rows = H + (R - sH) * ((1 if NW == 1 else NH) * p["H"] - 1)
-            in_columns = W + (S - sW) * (p["W"] - 1)
+            in_rows = H + (wH - sH) * ((1 if NW == 1 else NH) * p["H"] - 1)
+            in_columns = W + (wW - sW) * (p["W"] - 1)
             gbuf_reads = in_rows * in_columns * C * B * NK + fil
             ol0_writes = ops // C * TC * p["C"]
             accesses = {

@@ -59,7 +59,7 @@ def machines(draw: st.DrawFn) -> naive.Machine:
 
 @st.composite
 def shapes(draw: st.DrawFn) -> tuple[int, ...]:
-    """One row of TileColumns; groups, strides, kernels larger and smaller than the stride, attention."""
+    """One row of TileColumns; groups, strides, kernels larger and smaller than the stride, attention, dilation."""
     groups = draw(st.sampled_from([1, 1, 2, 3, 8]))
     filters_per_group = draw(st.integers(1, 12))
     filters = filters_per_group * groups + draw(st.sampled_from([0, 0, 1, 5]))  # some tiles are inflated
@@ -76,6 +76,8 @@ def shapes(draw: st.DrawFn) -> tuple[int, ...]:
         draw(st.integers(1, 3)),
         groups,
         draw(st.integers(0, 1)),
+        draw(st.sampled_from([1, 1, 2, 3])),
+        draw(st.sampled_from([1, 1, 2])),
     )
 
 

@@ -15,6 +15,9 @@ from accelsim.hardware.fields import Count, Energy, Fields, Flag, Share
 
 IntColumn = npt.NDArray[np.int64]
 FloatTable = npt.NDArray[np.float64]
+UNDILATED: IntColumn = np.ones(1, np.int64)
+"""Of one element, it stands for a column of ones."""
+UNDILATED.setflags(write=False)
 
 
 class TileColumns(NamedTuple):
@@ -44,6 +47,9 @@ class TileColumns(NamedTuple):
     """Groups of the operator."""
     weights_from_operator: IntColumn
     """1 where another operator computes the weights (attention), so that each sample has its own; else 0."""
+    dilation_rows: IntColumn = UNDILATED
+    """Input rows from one kernel row to the next."""
+    dilation_columns: IntColumn = UNDILATED
 
 
 class TileCosts(NamedTuple):
@@ -167,20 +173,22 @@ MOST_MACS = 1 << 52
 
 
 def checked_tiles(tiles: TileColumns, most_macs: int = MOST_MACS) -> TileColumns:
-    """The same columns as contiguous ``int64``, after checking that their numbers make sense.
+    """The same columns as contiguous ``int64`` of one length, after checking that their numbers make sense.
 
     Raises :class:`UnsupportedOperator` for a dimension below 1, channels that the groups do not divide, or a tile whose
-    multiply-accumulates times strides exceed ``most_macs``.
+    multiply-accumulates times strides and dilations exceed ``most_macs``.
     """
-    checked = TileColumns(*(np.ascontiguousarray(column, dtype=np.int64) for column in tiles))
+    columns = (np.broadcast_to(column, tiles.batch.shape) if column.shape == (1,) else column for column in tiles)
+    checked = TileColumns(*(np.ascontiguousarray(column, dtype=np.int64) for column in columns))
     if len({column.shape for column in checked}) != 1 or checked.batch.ndim != 1:
         raise ValueError(f"the columns of TileColumns differ in shape: {[column.shape for column in checked]}")
-    for name, column in zip(TileColumns._fields[:-1], checked[:-1], strict=True):
-        _refuse(column < 1, checked, f"{name} must be at least 1")
+    for name, column in zip(TileColumns._fields, checked, strict=True):
+        _refuse(column < (name != "weights_from_operator"), checked, f"{name} must be at least 1")
     _refuse(checked.channels % checked.groups != 0, checked, "channels must be a multiple of groups")
     work = np.ones(len(checked.batch))
-    for column in (*checked[:3], *checked[4:10]):  # all but filters_per_group, groups and weights_from_operator
-        work *= column
+    for name, column in zip(TileColumns._fields, checked, strict=True):
+        if name not in ("filters_per_group", "groups", "weights_from_operator"):
+            work *= column
     _refuse(work > most_macs, checked, f"more than {most_macs:.1e} multiply-accumulates; cut the operator")
     return checked
 
@@ -195,6 +203,7 @@ def tile_text(tiles: TileColumns, row: int) -> str:
     one = TileColumns(*(column[row] for column in tiles))
     return (
         f"{row} (batch {one.batch}, channels {one.channels}, filters {one.filters}, output {one.rows} x {one.columns}, "
-        f"kernel {one.kernel_rows} x {one.kernel_columns}, stride {one.stride_rows} x {one.stride_columns}, "
+        f"kernel {one.kernel_rows} x {one.kernel_columns}, stride {one.stride_rows} x {one.stride_columns}, dilation "
+        f"{one.dilation_rows} x {one.dilation_columns}, "
         f"groups {one.groups})"
     )

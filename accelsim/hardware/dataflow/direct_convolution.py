@@ -13,11 +13,12 @@ one output position. Loops, from the innermost:
 
 The weights of a stripe, one kernel's vector a cycle, are loaded while the stripe before it runs. The results of a
 block leave while the next one runs, ``results_per_cycle`` of them in a cycle; a block ends when those of the block
-before have left. Where an image has at most four channels, the kernel's columns are counted as channels (channel
-pre-extension).
+before have left. Where an image has at most four channels, the kernel's columns, if they are not dilated, are counted
+as channels (channel pre-extension).
 
-With ``winograd`` a convolution of 3 x 3 with stride 1 works on squares of 2 x 2 output positions (Lavin and Gray, CVPR
-2016): a dot product takes 4 x 4 transformed values of a sixteenth of the channels, and gives four results.
+With ``winograd`` a convolution of 3 x 3 with neither stride nor dilation works on squares of 2 x 2 output positions
+(Lavin and Gray, CVPR 2016): a dot product takes 4 x 4 transformed values of a sixteenth of the channels, and gives four
+results.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from accelsim.hardware.dataflow.dataflow import (
     checked_tiles,
     tile_text,
 )
+from accelsim.hardware.dataflow.products import ungrouped
 from accelsim.hardware.fields import Count, FieldMistake, Flag
 from accelsim.jit import kernel
 
@@ -215,26 +217,23 @@ class DirectConvolution(Dataflow):
         return tiles
 
     def _nest(self, tiles: TileColumns) -> Nest:
-        """Groups are nests of their own, and so are samples whose weights another operator makes."""
-        filters = np.where(tiles.groups > 1, np.minimum(tiles.filters, tiles.filters_per_group), tiles.filters)
-        own_weights = tiles.weights_from_operator != 0
-        batch = np.where(own_weights, 1, tiles.batch)
-        channels = tiles.channels // tiles.groups
+        groups, nest = ungrouped(tiles)
+        channels = nest.channels
         square = (
             (tiles.kernel_rows == 3)
             & (tiles.kernel_columns == 3)
-            & (tiles.stride_rows * tiles.stride_columns == 1)
+            & (tiles.stride_rows * tiles.stride_columns * tiles.dilation_rows * tiles.dilation_columns == 1)
             & (channels > IMAGE_CHANNELS)
             & bool(self.engine.winograd)
         )
-        image = (channels <= IMAGE_CHANNELS) & (tiles.kernel_columns > 1)
+        image = (channels <= IMAGE_CHANNELS) & (tiles.kernel_columns > 1) & (tiles.dilation_columns == 1)
         taps = tiles.kernel_rows * np.where(image, 1, tiles.kernel_columns)
         columns = (
-            -(-tiles.filters // filters) * np.where(own_weights, tiles.batch, 1),
-            batch * np.where(square, -(-tiles.rows // 2) * -(-tiles.columns // 2), tiles.rows * tiles.columns),
+            groups,
+            nest.batch * np.where(square, -(-tiles.rows // 2) * -(-tiles.columns // 2), tiles.rows * tiles.columns),
             np.where(square, WINOGRAD_RESULTS, 1),
             channels * np.where(image, tiles.kernel_columns, 1),
-            filters,
+            nest.filters,
             np.where(square, 1, taps),
             np.where(square, self.engine.channels // WINOGRAD_POINTS, self.engine.channels),
         )

@@ -36,7 +36,7 @@ from accelsim.hardware.dataflow.dataflow import (
     checked_tiles,
     tile_text,
 )
-from accelsim.hardware.dataflow.systolic import PARTIAL_SUM_BYTES, Products
+from accelsim.hardware.dataflow.products import PARTIAL_SUM_BYTES, Products, matrix_products
 from accelsim.hardware.fields import Count, FieldMistake
 from accelsim.jit import kernel
 
@@ -195,20 +195,12 @@ class InMemory(Dataflow):
         return read_bytes
 
     def _products(self, tiles: TileColumns) -> Products:
-        """Groups are products of their own, and so are samples whose weights another operator makes."""
         rate = self.buffer.read_bytes_per_cycle or Fraction(1)
         macros = self.macros
         a_vector = macros.steps * macros.columns_per_converter * macros.conversion_cycles + macros.write_cycles + 8
         tiles = checked_tiles(tiles, min(MOST_MACS, (1 << 62) // (a_vector * rate.denominator * 8)))
-        N = np.where(tiles.groups > 1, np.minimum(tiles.filters, tiles.filters_per_group), tiles.filters)
-        own_weights = tiles.weights_from_operator != 0
-        products = Products(
-            -(-tiles.filters // N) * np.where(own_weights, tiles.batch, 1),
-            np.where(own_weights, 1, tiles.batch) * tiles.rows * tiles.columns,
-            N,
-            tiles.channels // tiles.groups * tiles.kernel_rows * tiles.kernel_columns,
-        )
-        folds = products.repeats * -(-N // macros.filters) * -(-products.K // macros.rows)
+        products = matrix_products(tiles)
+        folds = products.repeats * -(-products.N // macros.filters) * -(-products.K // macros.rows)
         if (folds > MOST_FOLDS).any():
             row = int(np.argmax(folds))
             raise UnsupportedOperator(

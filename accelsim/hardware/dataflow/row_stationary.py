@@ -20,6 +20,8 @@ goes on in *steps*, one output column each, in lockstep:
 A kernel with more rows than the array, or more columns than an element's input store, is cut; the parts add up like
 channels. A product of matrices and a 1 x 1 convolution with stride 1 is one image whose positions may be arranged
 freely: ``e`` of them lie on the array, the others follow as columns, the last of which is filled up with zeros.
+A dilated convolution is run in phases: positions dilation / gcd(stride, dilation) apart read inputs that are a dilation
+apart, so they are a convolution without dilation. Phases of one size follow one another like samples.
 The mapping is the one of least cycles, and among these of fewest words from and to the global buffer, of all strips
 that differ in number, all ``q``, all ``r`` that leave a different number of other sets, and as many filters as fit.
 """
@@ -29,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import gcd
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -46,6 +49,7 @@ from accelsim.hardware.dataflow.dataflow import (
     checked_tiles,
     tile_text,
 )
+from accelsim.hardware.dataflow.products import matrix_products, ungrouped
 from accelsim.hardware.dataflow.row_passes import (
     ConvolutionShape,
     RowArray,
@@ -59,36 +63,58 @@ from accelsim.jit import kernel
 
 
 @kernel
-def map_tiles(tiles: TileColumns, array: RowArray, cycles: IntColumn, words: IntColumn) -> int:
+def phases(size: int, kernel_size: int, stride: int, dilation: int, shorter: int) -> tuple[int, int, int]:
+    """The phases of one axis, the longer or the shorter ones: how many, their positions, and the stride in them."""
+    if kernel_size == 1:
+        return shorter, size, stride
+    common = gcd(stride, dilation)
+    count = min(dilation // common, size)
+    longer = size % count
+    if shorter:
+        return count - longer, size // count, stride // common
+    return longer, size // count + 1, stride // common
+
+
+@kernel
+def map_tiles(repeats: IntColumn, nests: TileColumns, array: RowArray, cycles: IntColumn, words: IntColumn) -> int:
     """Fills ``cycles`` (tiles,) and ``words`` (tiles, len(WordCounts)); returns the first tile without a mapping, or
     -1."""
-    for i in range(tiles.batch.shape[0]):
-        filters, batch, groups = tiles.filters[i], tiles.batch[i], 1
-        if tiles.groups[i] > 1 and filters > tiles.filters_per_group[i]:
-            groups = -(-filters // tiles.filters_per_group[i])
-            filters = tiles.filters_per_group[i]
-        if tiles.weights_from_operator[i]:  # every sample has its own weights
-            groups *= batch
-            batch = 1
-        shape = ConvolutionShape(
-            groups,
-            batch,
-            tiles.channels[i] // tiles.groups[i],
-            filters,
-            tiles.rows[i],
-            tiles.columns[i],
-            tiles.kernel_rows[i],
-            tiles.kernel_columns[i],
-            tiles.stride_rows[i],
-            tiles.stride_columns[i],
-        )
-        found, mapping = find_mapping(shape, array)
-        if found < 0:
-            return i
-        cycles[i], counts = run_passes(shape, mapping, array)
-        words[i, 0], words[i, 1], words[i, 2] = counts.inputs, counts.filters, counts.sums_out
-        words[i, 3], words[i, 4], words[i, 5] = counts.sums_in, counts.filter_copies, counts.input_copies
-        words[i, 6] = counts.busy
+    for i in range(repeats.shape[0]):
+        cycles[i] = 0
+        for number in range(words.shape[1]):
+            words[i, number] = 0
+        for lengths in range(4):
+            row_phases, rows, stride_rows = phases(
+                nests.rows[i], nests.kernel_rows[i], nests.stride_rows[i], nests.dilation_rows[i], lengths & 1
+            )
+            column_phases, columns, stride_columns = phases(
+                nests.columns[i],
+                nests.kernel_columns[i],
+                nests.stride_columns[i],
+                nests.dilation_columns[i],
+                lengths >> 1,
+            )
+            if row_phases * column_phases == 0:
+                continue
+            shape = ConvolutionShape(
+                repeats[i],
+                nests.batch[i] * row_phases * column_phases,
+                nests.channels[i],
+                nests.filters[i],
+                rows,
+                columns,
+                nests.kernel_rows[i],
+                nests.kernel_columns[i],
+                stride_rows,
+                stride_columns,
+            )
+            found, mapping = find_mapping(shape, array)
+            if found < 0:
+                return i
+            taken, counts = run_passes(shape, mapping, array)
+            cycles[i] += taken
+            for number in range(len(counts)):
+                words[i, number] += counts[number]
     return -1
 
 
@@ -190,11 +216,8 @@ class RowStationary(Dataflow):
 
     @staticmethod
     def _macs(tiles: TileColumns) -> IntColumn:
-        groups = np.where(tiles.groups > 1, -(-tiles.filters // tiles.filters_per_group), 1)
-        per_group = np.where(tiles.groups > 1, np.minimum(tiles.filters, tiles.filters_per_group), tiles.filters)
-        macs: IntColumn = tiles.batch * groups * per_group * (tiles.channels // tiles.groups)
-        for column in (tiles.rows, tiles.columns, tiles.kernel_rows, tiles.kernel_columns):
-            macs = macs * column
+        products = matrix_products(tiles)
+        macs: IntColumn = products.repeats * products.M * products.N * products.K
         return macs
 
     def port_bytes(self, tiles: TileColumns) -> IntColumn:
@@ -212,7 +235,7 @@ class RowStationary(Dataflow):
         columns = TileColumns(*(np.ascontiguousarray(column) for column in distinct.T))
         cycles: IntColumn = np.empty(len(distinct), np.int64)
         words: IntColumn = np.empty((len(distinct), len(WordCounts._fields)), np.int64)
-        failed = int(map_tiles(columns, self.array, cycles, words))
+        failed = int(map_tiles(*ungrouped(columns), self.array, cycles, words))
         if failed >= 0:
             raise MappingError(
                 f"no mapping fits tile {tile_text(columns, failed)}: an element needs room for one row of a filter, of "

@@ -34,6 +34,7 @@ from accelsim.hardware.dataflow.dataflow import (
     checked_tiles,
     tile_text,
 )
+from accelsim.hardware.dataflow.products import ungrouped
 from accelsim.hardware.fields import Count, Flag
 from accelsim.jit import kernel
 
@@ -101,10 +102,11 @@ def _map_group(
     """Maps one group of a tile; writes the energy of all ``repeats`` groups, by part, to ``best``, and behind it the
     bytes that they read through the global buffer's port, and read from and write to each buffer, in their order.
 
-    ``shape`` is (batch, channels, filters, rows, columns, kernel_rows, kernel_columns, stride_rows, stride_columns,
-    side_by_side, skips_bandwidth). Returns the cycles of all ``passes``, or -1 when no mapping fits.
+    ``shape`` is (batch, channels, filters, rows, columns, kernel_rows, kernel_columns, window_rows, window_columns,
+    stride_rows, stride_columns, side_by_side, skips_bandwidth). Returns the cycles of all ``passes``, or -1 when no
+    mapping fits.
     """
-    B, C, K, H, W, R, S, sH, sW, side_by_side, skips_bandwidth = shape
+    B, C, K, H, W, R, S, wH, wW, sH, sW, side_by_side, skips_bandwidth = shape
     best_product = np.inf
     best_cycles = -1
     weights, outputs = R * S * C * K, B * H * W * K
@@ -117,25 +119,25 @@ def _map_group(
         compute_cycles = TC * TK * TH * TW * TB * R * S
         held_inputs, held_outputs = grid.input_entries // TC, grid.output_entries
         held_filters = grid.weight_entries // (R * S * TC)
-        if held_outputs == 0 or held_filters == 0 or held_inputs // R < S:
+        if held_outputs == 0 or held_filters == 0 or held_inputs // wH < wW:
             continue
         NK = _ceil_divide(TK, min(TK, held_filters))
         copies = p_h * p_w * p_b
-        input_columns = W + (S - sW) * (p_w - 1)
+        input_columns = W + (wW - sW) * (p_w - 1)
         output_writes = macs // C * TC * p_c
         # Block of one pass: block_columns x block_rows output positions, as the input and output buffers can hold.
         last_rows = 0
-        for block_columns in range(min((held_inputs // R - S) // sW + 1, held_outputs, TW), 0, -1):
+        for block_columns in range(min((held_inputs // wH - wW) // sW + 1, held_outputs, TW), 0, -1):
             block_rows = min(
                 held_outputs // block_columns,
-                (held_inputs // ((block_columns - 1) * sW + S) - R) // sH + 1,
+                (held_inputs // ((block_columns - 1) * sW + wW) - wH) // sH + 1,
                 TH,
             )
             if block_rows == last_rows:
                 continue
             last_rows = block_rows
             NH, NW = _ceil_divide(TH, block_rows), _ceil_divide(TW, block_columns)
-            input_rows = H + (R - sH) * ((1 if NW == 1 else NH) * p_h - 1)
+            input_rows = H + (wH - sH) * ((1 if NW == 1 else NH) * p_h - 1)
             inputs = input_rows * input_columns * C * B * NK
             global_reads = inputs + weights
 
@@ -169,37 +171,37 @@ def _map_group(
 
 
 @kernel
-def map_tiles(tiles: TileColumns, grid: Grid, costs: AccessCosts, cycles: IntColumn, best: FloatTable) -> int:
+def map_tiles(
+    repeats: IntColumn, nests: TileColumns, grid: Grid, costs: AccessCosts, cycles: IntColumn, best: FloatTable
+) -> int:
     """Fills ``cycles`` (tiles,) and ``best`` (tiles, 6 energies, the bytes through the port, and those read from and
     written to each of the 5 buffers); returns the first tile without a mapping, or -1."""
-    for i in range(tiles.batch.shape[0]):
-        batch, filters = tiles.batch[i], tiles.filters[i]
-        channels = tiles.channels[i] // tiles.groups[i]
-        repeats = 1
-        if tiles.groups[i] > 1 and filters > tiles.filters_per_group[i]:
-            repeats = _ceil_divide(filters, tiles.filters_per_group[i])
-            filters = tiles.filters_per_group[i]
-        from_operator = tiles.weights_from_operator[i]
-        if from_operator:  # every sample has its own weights
-            repeats *= batch
-            batch = np.int64(1)
+    for i in range(repeats.shape[0]):
+        channels, filters, kernel_rows, kernel_columns = (
+            nests.channels[i],
+            nests.filters[i],
+            nests.kernel_rows[i],
+            nests.kernel_columns[i],
+        )
         side_by_side = 1
-        if repeats > 1:
-            side_by_side = max(1, min(grid.vector_length // channels, grid.lanes // filters, repeats))
+        if repeats[i] > 1:
+            side_by_side = max(1, min(grid.vector_length // channels, grid.lanes // filters, repeats[i]))
         shape = (
-            batch,
+            nests.batch[i],
             channels,
             filters,
-            tiles.rows[i],
-            tiles.columns[i],
-            tiles.kernel_rows[i],
-            tiles.kernel_columns[i],
-            tiles.stride_rows[i],
-            tiles.stride_columns[i],
+            nests.rows[i],
+            nests.columns[i],
+            kernel_rows,
+            kernel_columns,
+            (kernel_rows - 1) * nests.dilation_rows[i] + 1,
+            (kernel_columns - 1) * nests.dilation_columns[i] + 1,
+            nests.stride_rows[i],
+            nests.stride_columns[i],
             side_by_side,
-            from_operator * grid.attention_skips_bandwidth,
+            nests.weights_from_operator[i] * grid.attention_skips_bandwidth,
         )
-        cycles[i] = _map_group(shape, _ceil_divide(repeats, side_by_side), repeats, grid, costs, best[i])
+        cycles[i] = _map_group(shape, _ceil_divide(repeats[i], side_by_side), repeats[i], grid, costs, best[i])
         if cycles[i] < 0:
             return i
     return -1
@@ -289,7 +291,7 @@ class SpatialCores(Dataflow):
         columns = TileColumns(*(np.ascontiguousarray(column) for column in distinct.T))
         cycles: IntColumn = np.empty(len(distinct), np.int64)
         best: FloatTable = np.empty((len(distinct), self._columns))
-        failed = int(map_tiles(columns, grid, self.costs, cycles, best))
+        failed = int(map_tiles(*ungrouped(columns), grid, self.costs, cycles, best))
         if failed >= 0:
             raise MappingError(self._no_mapping(columns, failed))
         inverse = inverse.reshape(-1)
@@ -297,12 +299,15 @@ class SpatialCores(Dataflow):
 
     def _no_mapping(self, tiles: TileColumns, row: int) -> str:
         grid = self.grid
-        window = int(tiles.kernel_rows[row] * tiles.kernel_columns[row])
+        taps = int(tiles.kernel_rows[row] * tiles.kernel_columns[row])
+        window_rows = (tiles.kernel_rows[row] - 1) * tiles.dilation_rows[row] + 1
+        window = int(window_rows * ((tiles.kernel_columns[row] - 1) * tiles.dilation_columns[row] + 1))
         channels = int(tiles.channels[row] // tiles.groups[row])
-        need = window * -(-channels // (grid.vector_length * grid.rows)) * grid.vector_length
+        depth = -(-channels // (grid.vector_length * grid.rows)) * grid.vector_length
         return (
             f"no mapping fits tile {tile_text(tiles, row)}: with its channels split over {grid.rows} rows of PEs, one "
-            f"kernel window takes {need} bytes of buffers.input (it holds {grid.input_entries * grid.vector_length}) "
-            f"and of buffers.weight ({grid.weight_entries * grid.vector_length} per lane); one position takes "
+            f"kernel window takes {window * depth} bytes of buffers.input (it holds "
+            f"{grid.input_entries * grid.vector_length}), its weights {taps * depth} of buffers.weight "
+            f"({grid.weight_entries * grid.vector_length} per lane); one position takes "
             f"{grid.lanes} bytes of buffers.output ({grid.output_entries * grid.lanes}). Raise what is short."
         )

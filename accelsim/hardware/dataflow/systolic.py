@@ -31,12 +31,10 @@ from accelsim.hardware.dataflow.dataflow import (
     TileCosts,
     checked_tiles,
 )
+from accelsim.hardware.dataflow.products import PARTIAL_SUM_BYTES, Products, matrix_products
 from accelsim.hardware.dataflow.systolic_ports import Matrices, PortUse, port_use
 from accelsim.hardware.fields import Count, FieldMistake, Flag
 from accelsim.hardware.ports import Ports, Words
-
-PARTIAL_SUM_BYTES = 4
-"""Size of a sum that later row folds still add to: 32 bits, as wide as accumulators of INT8 products are."""
 
 
 class SystolicFields(PEArrayFields):
@@ -46,15 +44,6 @@ class SystolicFields(PEArrayFields):
     arrays: Count = 1
     compact_edge_folds: Flag = False
     fold_overlap: Flag = False
-
-
-class Products(NamedTuple):
-    """Tiles as matrix products, one row a tile: ``repeats`` products, one after another, of (M x K) by (K x N)."""
-
-    repeats: IntColumn
-    M: IntColumn
-    N: IntColumn
-    K: IntColumn
 
 
 class Placement(NamedTuple):
@@ -237,19 +226,12 @@ class SystolicArray(Dataflow):
         return efficiency
 
     def _products(self, tiles: TileColumns) -> Products:
-        """Groups are products of their own, and so are samples whose weights another operator makes."""
         rate = self.buffer.read_bytes_per_cycle or Fraction(0)
         # Edge folds count as full ones, so cycles may exceed MACs by 2 rows + columns; partial sums have 4 bytes.
         headroom = (2 * self.rows + self.columns + 6) * max(rate.denominator, 2)
         if self.buffer.ports:  # a word for each access, which may wait for one in every bank
             headroom = max(headroom, 16 * self.buffer.ports.banks * self.buffer.ports.width_bytes)
-        tiles = checked_tiles(tiles, (1 << 62) // headroom)
-        N = np.where(tiles.groups > 1, np.minimum(tiles.filters, tiles.filters_per_group), tiles.filters)
-        own_weights = tiles.weights_from_operator != 0
-        repeats = -(-tiles.filters // N) * np.where(own_weights, tiles.batch, 1)
-        M = np.where(own_weights, 1, tiles.batch) * tiles.rows * tiles.columns
-        K = tiles.channels // tiles.groups * tiles.kernel_rows * tiles.kernel_columns
-        return Products(repeats, M, N, K)
+        return matrix_products(checked_tiles(tiles, (1 << 62) // headroom))
 
     def fold_counts(self, on: Placement) -> tuple[IntColumn, IntColumn]:
         """Row folds and column folds of one product."""

@@ -15,7 +15,8 @@ from accelsim.errors import InputError
 from accelsim.hardware.dataflow.dataflow import Dataflow, IntColumn, TileColumns
 from accelsim.hardware.dataflow.input_stationary import InputStationary
 from accelsim.hardware.dataflow.operand_stationary import OperandStationary
-from accelsim.hardware.dataflow.systolic import Placement, Products, SystolicArray
+from accelsim.hardware.dataflow.products import Products
+from accelsim.hardware.dataflow.systolic import Placement, SystolicArray
 from accelsim.jit import kernel
 
 Matrix = npt.NDArray[np.int64]

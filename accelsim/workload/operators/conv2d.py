@@ -76,5 +76,7 @@ class Conv2d(Operator):
             stride_columns=self.stride[1],
             groups=self.groups,
             weights_from_operator=int(any(operand.is_weight for operand in self.operands)),
+            dilation_rows=self.dilation[0] if self.kernel[0] > 1 else 1,
+            dilation_columns=self.dilation[1] if self.kernel[1] > 1 else 1,
         )
         return self.with_forms(work)

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from math import gcd
+from typing import ClassVar, NamedTuple
 
 from accelsim.errors import WorkloadError
 from accelsim.workload.operator import ArrayWork, Operator, TileAxes
 from accelsim.workload.tensor import Box, Range
+
+
+class Phases(NamedTuple):
+    """One axis of an output as ``number`` convolutions of ``size`` rows, each by ``taps`` rows of the kernel."""
+
+    number: int
+    size: int
+    taps: int
+    dilation: int
+    """Input rows from one of these taps to the next."""
 
 
 @dataclass(frozen=True)
@@ -77,30 +88,43 @@ class ConvTranspose2d(Operator):
             for k in range(self.kernel[axis])
         )
 
+    def phases(self, axis: int, out: Range) -> Phases:
+        """The output rows ``out`` as phases of the stride: rows a stride apart are reached by the same kernel rows.
+
+        Where phases differ in rows or taps, they are taken together, at their mean number of taps.
+        """
+        stride, dilation = self.stride[axis], self.dilation[axis]
+        rows = out[1] - out[0]
+        taps = [self.taps(axis, (row, row + 1)) for row in range(out[0], out[0] + stride)]
+        if rows % stride or min(taps) < max(taps):
+            return Phases(1, *_mean_taps(rows, self.taps(axis, out)), dilation=1)
+        return Phases(stride, rows // stride, taps[0], dilation // gcd(stride, dilation) if taps[0] > 1 else 1)
+
     def work(self, box: Box) -> ArrayWork:
-        """A nest over the block's output points with as many taps as reach them."""
+        """A convolution of its own for each phase of the output, as groups that read the same inputs."""
         samples, filters = (end - begin for begin, end in box[:2])
-        (rows, kernel_rows), (columns, kernel_columns) = (
-            _nest(end - begin, self.taps(axis, (begin, end))) for axis, (begin, end) in enumerate(box[2:])
-        )
+        rows, columns = (self.phases(axis, out) for axis, out in enumerate(box[2:]))
+        phases = rows.number * columns.number
         work = ArrayWork(
             batch=samples,
-            channels=self.operands[0].shape[0],
-            filters=filters,
+            channels=self.operands[0].shape[0] * phases,
+            filters=filters * phases,
             filters_per_group=filters if self.groups == 1 else self.output.shape[0] // self.groups,
-            rows=rows,
-            columns=columns,
-            kernel_rows=kernel_rows,
-            kernel_columns=kernel_columns,
+            rows=rows.size,
+            columns=columns.size,
+            kernel_rows=rows.taps,
+            kernel_columns=columns.taps,
             stride_rows=1,
             stride_columns=1,
-            groups=self.groups,
+            groups=self.groups * phases,
             weights_from_operator=0,
+            dilation_rows=rows.dilation,
+            dilation_columns=columns.dilation,
         )
         return self.with_forms(work)
 
 
-def _nest(rows: int, taps: int) -> tuple[int, int]:
+def _mean_taps(rows: int, taps: int) -> tuple[int, int]:
     """Rows and kernel rows of a nest with ``taps`` points: all rows at their mean number of taps.
 
     Two rows are laid end to end where the mean is a half (a kernel of 3 with stride 2); any other broken mean makes
