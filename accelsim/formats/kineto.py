@@ -20,20 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.errors import FormatError
-from accelsim.program.tables import (
-    SHAPE_COLUMNS,
-    ActivityKind,
-    ActivityTable,
-    Arbitration,
-    BufferTable,
-    ClaimTable,
-    DependencyTable,
-    Program,
-    QueueTable,
-    ReleaseTable,
-    ResourceKind,
-    ResourceTable,
-)
+from accelsim.program.tables import ActivityKind, DependencyTable, Program
+from accelsim.program.trace_program import TraceRows, trace_program
 
 UNRECORDED = "(not recorded)"
 LEFT_OUT = frozenset({"user_annotation", "gpu_user_annotation", "python_function", "Trace", "overhead"})
@@ -274,47 +262,21 @@ def _program(
                 before = bisect_right(ends[arrow.track], arrow.at) - 1
                 if before >= 0:
                     edges.append((first[arrow.track] + before, first[track] + place))
-    size, none = len(queue), np.zeros(0, dtype=np.int64)
-    zeros, minus = np.zeros(size, dtype=np.int64), np.full(size, -1)
-    before_after = np.array(edges, dtype=np.int64).reshape(-1, 2)
-    tracks = np.arange(len(rows))
-    names = tuple(_label(track, labels) for track in rows)
-    return Program(
-        resources=ResourceTable(
-            kind=tracks * 0 + ResourceKind.CORE,
-            bytes_numerator=tracks * 0,
-            bytes_denominator=tracks * 0 + 1,
-            latency_cycles=tracks * 0,
-            arbitration=tracks * 0 + Arbitration.ROUND_ROBIN,
-            grant_bytes=tracks * 0,
-        ),
-        queues=QueueTable(tracks),
-        activities=ActivityTable(
-            queue=np.array(queue),
+    zeros, before_after = np.zeros(len(queue), dtype=np.int64), np.array(edges, dtype=np.int64).reshape(-1, 2)
+    return trace_program(
+        name,
+        TraceRows(
+            resource=np.array(queue),
             kind=zeros + ActivityKind.TILE,
             cycles=np.array(cycles),
             bytes=zeros,
             operator=np.array(operator),
             tile=np.array(tile),
-            tensor=minus,
-            position=minus,
             macs=zeros,
-            vector_ops=zeros,
-            shape=minus,
         ),
-        dependencies=DependencyTable(before_after[:, 0], before_after[:, 1]),
-        claims=ClaimTable(none, none, none, none),
-        releases=ReleaseTable(none, none),
-        buffers=BufferTable(none),
-        energy_pj=np.zeros((size, 0)),
-        shapes=np.zeros((0, len(SHAPE_COLUMNS)), dtype=np.int64),
-        resource_names=names,
-        queue_names=names,
-        buffer_names=(),
-        operator_names=tuple(operators),
-        tensor_names=(),
-        part_names=(),
-        facts={"workload": name, "hardware": "as recorded", "clock_hz": 1e9},
+        DependencyTable(before_after[:, 0], before_after[:, 1]),
+        tuple(operators),
+        [(_label(track, labels), None) for track in rows],
     )
 
 

@@ -106,23 +106,19 @@ class RecordedRows:
 
     def program(self, workload: str, notes: list[str]) -> Program:
         """The Program of all that was added: a queue for each resource, served in the order of rows."""
-        links = (
-            {MEMORY: self.accelerator.dram, LINK: self.accelerator.link, IN: self.accelerator.link}
-            if self.accelerator
-            else {}
-        )
-        several = len(self.ranks) > 1
+        machine, several = self.accelerator, len(self.ranks) > 1
+        links = {MEMORY: machine.dram, LINK: machine.link, IN: machine.link} if machine else {}
         program = trace_program(
             workload,
             TraceRows(*np.array(self.activities, dtype=np.int64).reshape(-1, len(TraceRows._fields)).T),
             DependencyTable(np.array(self.before, dtype=np.int64), np.array(self.after, dtype=np.int64)),
             tuple(self.operators),
-            {f"{name} {self.ranks[device]}" if several else name: links.get(name) for name, device in self.resources},
-            self.accelerator,
+            [(f"{name} {self.ranks[device]}" if several else name, links.get(name)) for name, device in self.resources],
+            machine,
             clock_hz=self._clock_hz(),
             devices=len(self.ranks),
             notes=notes,
         )
-        if self.accelerator is None or several or (MEMORY, 0) not in self.resources:
+        if machine is None or several or (MEMORY, 0) not in self.resources:
             return program
-        return with_memory(program, self.accelerator, self.resources[MEMORY, 0])
+        return with_memory(program, machine, self.resources[MEMORY, 0])

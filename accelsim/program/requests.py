@@ -51,7 +51,7 @@ def requests_program(
         rows,
         DependencyTable(tile_of[waits], tiles + waits),
         ("(between requests)", "requests"),
-        {"requester": None, MEMORY: accelerator.dram},
+        [("requester", None), (MEMORY, accelerator.dram)],
         accelerator,
         clock_hz=accelerator.clock_hz,
         notes=notes,

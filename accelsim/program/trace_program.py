@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,10 +47,10 @@ def trace_program(
     rows: TraceRows,
     dependencies: DependencyTable,
     operator_names: Sequence[str],
-    resources: Mapping[str, Link | Network | None],
-    accelerator: Accelerator | None,
+    resources: Sequence[tuple[str, Link | Network | None]],
+    accelerator: Accelerator | None = None,
     *,
-    clock_hz: int,
+    clock_hz: int = 10**9,
     devices: int = 1,
     notes: Sequence[str] = (),
 ) -> Program:
@@ -63,13 +63,14 @@ def trace_program(
         operator_names: what ``rows.operator`` counts.
         resources: their names, each with the link that it is, or None for a core.
         accelerator: what it runs on; None where all times are recorded.
-        clock_hz: of the cycles.
+        clock_hz: cycles a second; by default a cycle is a nanosecond.
         devices: how many such accelerators there are.
         notes: what readers should know.
     """
     count, none = len(rows.kind), np.zeros(0, dtype=np.int64)
     minus, zero = np.full(count, -1), np.zeros(count, dtype=np.int64)
     parts, energy_pj = _energies(rows, accelerator)
+    names = tuple(name for name, _ in resources)
     facts: dict[str, int | float | str] = {
         "workload": workload,
         "clock_hz": float(clock_hz),
@@ -81,7 +82,7 @@ def trace_program(
     facts |= {"devices": devices} if devices > 1 else {}
     facts |= {"notes": "\n".join(notes)} if notes else {}
     return Program(
-        resources=_resource_table(resources.values()),
+        resources=_resource_table(link for _, link in resources),
         queues=QueueTable(np.arange(len(resources))),
         activities=ActivityTable(
             queue=rows.resource,
@@ -102,8 +103,8 @@ def trace_program(
         buffers=BufferTable(none),
         energy_pj=energy_pj,
         shapes=np.zeros((0, len(SHAPE_COLUMNS)), dtype=np.int64),
-        resource_names=tuple(resources),
-        queue_names=tuple(resources),
+        resource_names=names,
+        queue_names=names,
         buffer_names=(),
         operator_names=tuple(operator_names),
         tensor_names=(),
