@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import NamedTuple
 
 from accelsim.analysis.compare_sentences import sentences
 from accelsim.analysis.energy import energy_by_part_pj, energy_pj
+from accelsim.analysis.grids import ROWS, Grid, grid_html, grid_lines, most_different
 from accelsim.analysis.report import known, report
 from accelsim.analysis.traffic import traffic_by_tensor
 from accelsim.timeline.compare import TransferAlignment, align_transfers, identical, path_cycles
@@ -23,8 +23,7 @@ from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
 from accelsim.timeline.table import Timeline
 from accelsim.units import format_bytes, format_energy, format_seconds, printable
 
-ROWS = 12
-"""Rows of a long table in text and on pages; ``to_dict`` has all of them."""
+HEADS = ("A", "B", "B less A")
 
 
 def compare(a: Timeline, b: Timeline) -> Comparison:
@@ -33,23 +32,6 @@ def compare(a: Timeline, b: Timeline) -> Comparison:
     Machines, schedules and versions of the workload may differ; operators and tensors are matched by name.
     """
     return Comparison(a, b)
-
-
-class Line(NamedTuple):
-    """One line of a table: a name, and its figure in A, in B, and B less A."""
-
-    name: str
-    a: str
-    b: str
-    difference: str
-
-
-class Table(NamedTuple):
-    """A heading, its lines, and what they add up to."""
-
-    title: str
-    lines: list[Line]
-    total: Line | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +179,7 @@ class Comparison:
             "dram_bytes": sum(_bytes(timeline).values()),
         }
 
-    def tables(self, rows: int | None = None) -> list[Table]:
+    def grids(self, rows: int | None = ROWS) -> list[Grid]:
         """All that differs, line by line; of the long tables the ``rows`` lines that differ most."""
         (kind_a, operator_a), (kind_b, operator_b) = self.critical_paths
         causes = cycles_by_cause(self.a), cycles_by_cause(self.b)
@@ -205,41 +187,40 @@ class Comparison:
         parts = energy_by_part_pj(self.a), energy_by_part_pj(self.b)
         return [
             self._key_figures(),
-            _table("Cycles by cause", *causes, _cycles),
-            _table("Cycles by operator, waiting included", *operators, _cycles, rows),
-            _table("Energy by part", *parts, format_energy),
-            _table("Bytes over the links, by tensor", _bytes(self.a), _bytes(self.b), _whole_bytes, rows),
-            _table("Critical path, by kind", kind_a, kind_b, _cycles),
-            _table("Critical path, by operator", operator_a, operator_b, _cycles, rows),
+            _grid("Cycles by cause", *causes, _cycles),
+            _grid("Cycles by operator, waiting included", *operators, _cycles, rows),
+            _grid("Energy by part", *parts, format_energy),
+            _grid("Bytes over the links, by tensor", _bytes(self.a), _bytes(self.b), _whole_bytes, rows),
+            _grid("Critical path, by kind", kind_a, kind_b, _cycles),
+            _grid("Critical path, by operator", operator_a, operator_b, _cycles, rows),
             self._moved(rows),
         ]
 
-    def _key_figures(self) -> Table:
-        a, b = self.a.latency_cycles, self.b.latency_cycles
-        lines = [_line("Latency, cycles", a, b, _cycles)]
+    def _key_figures(self) -> Grid:
+        rows = [_row("Latency, cycles", self.a.latency_cycles, self.b.latency_cycles, _cycles)]
         if self.seconds is not None:
-            lines.append(_line("Latency", *self.seconds, format_seconds))
-        lines.append(_line("Energy", energy_pj(self.a), energy_pj(self.b), format_energy))
+            rows.append(_row("Latency", *self.seconds, format_seconds))
+        rows.append(_row("Energy", energy_pj(self.a), energy_pj(self.b), format_energy))
         bytes_a, bytes_b = (sum(_bytes(timeline).values()) for timeline in (self.a, self.b))
-        lines.append(_line("Bytes over the links", bytes_a, bytes_b, _whole_bytes))
-        return Table("Key figures", lines)
+        rows.append(_row("Bytes over the links", bytes_a, bytes_b, _whole_bytes))
+        return Grid("Key figures", HEADS, rows)
 
-    def _moved(self, rows: int | None) -> Table:
+    def _moved(self, rows: int | None) -> Grid:
         moved = sorted((one for one in self.transfers.both if one.shift_cycles), key=lambda one: -abs(one.shift_cycles))
         lines = [
-            Line(one.name, _cycles(one.start_a_cycles), _cycles(one.start_b_cycles), f"{one.shift_cycles:+,}")
+            (one.name, (_cycles(one.start_a_cycles), _cycles(one.start_b_cycles), f"{one.shift_cycles:+,}"))
             for one in moved[:rows]
         ]
-        return Table("Transfers that moved, by the cycle at which they start", lines)
+        return Grid("Transfers that moved, by the cycle at which they start", HEADS, lines)
 
     def __str__(self) -> str:
         said = "\n".join(bullets(self.sentences))
         head = f"A: {report(self.a).title}\nB: {report(self.b).title}\n\n{said}"
-        lines = [] if self.identical else [line for table in self.tables(ROWS) for line in _text(table)]
+        lines = [] if self.identical else [line for grid in self.grids() for line in grid_lines(grid)]
         return printable("\n".join([head, *lines]))
 
     def _repr_html_(self) -> str:
-        tables = "" if self.identical else "".join(table_html(table) for table in self.tables(ROWS))
+        tables = "" if self.identical else "".join(map(grid_html, self.grids()))
         viewer = import_module("accelsim.plot.notebook").viewer_frame([("A", self.a), ("B", self.b)])
         return f"<h3>{html.escape(self.title)}</h3>{self.sentences_html()}{viewer}{tables}"
 
@@ -286,55 +267,23 @@ def _whole_bytes(value: float) -> str:
     return format_bytes(int(value))
 
 
-def _line(name: str, a: float, b: float, shown: Callable[[float], str]) -> Line:
+def _row(name: str, a: float, b: float, shown: Callable[[float], str]) -> tuple[str, Sequence[str]]:
     change = f" ({100 * (b - a) / a:+.1f} %)" if a and b != a else ""
     sign = "+" if b > a else "-" if b < a else ""
-    return Line(name, shown(a), shown(b), f"{sign}{shown(abs(b - a))}{change}")
+    return name, (shown(a), shown(b), f"{sign}{shown(abs(b - a))}{change}")
 
 
-def _table(
+def _grid(
     title: str,
     a: Mapping[str, float],
     b: Mapping[str, float],
     shown: Callable[[float], str],
     rows: int | None = None,
-) -> Table:
-    """A line for each name; if there are more than ``rows``, those that differ most, and all others in one."""
-    names = list({**a, **b})
-    rest: list[str] = []
-    if rows is not None and len(names) > rows:
-        names.sort(key=lambda name: -abs(b.get(name, 0) - a.get(name, 0)))
-        names, rest = names[:rows], names[rows:]
-    lines = [_line(name or "(unnamed)", a.get(name, 0), b.get(name, 0), shown) for name in names]
+) -> Grid:
+    """A row for each name; if there are more than ``rows``, those that differ most, and all others in one."""
+    names, rest = most_different((a, b), rows)
+    lines = [_row(name or "(unnamed)", a.get(name, 0), b.get(name, 0), shown) for name in names]
     if rest:
         rest_a, rest_b = (math.fsum(side.get(name, 0) for name in rest) for side in (a, b))
-        lines.append(_line(f"{len(rest):,} others", rest_a, rest_b, shown))
-    return Table(title, lines, _line("together", math.fsum(a.values()), math.fsum(b.values()), shown))
-
-
-def _text(table: Table) -> list[str]:
-    """A table as text, its columns aligned."""
-    if not table.lines:
-        return []
-    lines = [*table.lines, *([table.total] if table.total else [])]
-    name = max(len(line.name) for line in lines)
-    a, b, difference = (max(len(line[column]) for line in lines) for column in (1, 2, 3))
-    head = f"{'A':>{a}}  {'B':>{b}}  {'B less A':>{max(difference, 8)}}"
-    found = ["", f"{table.title:<{name + 2}}  {head}" if len(table.title) <= name + 2 else table.title]
-    found += [f"{'':<{name + 2}}  {head}"] if len(table.title) > name + 2 else []
-    return found + [
-        f"  {line.name:<{name}}  {line.a:>{a}}  {line.b:>{b}}  {line.difference:>{max(difference, 8)}}"
-        for line in lines
-    ]
-
-
-def table_html(table: Table) -> str:
-    """A table as HTML; every text is escaped."""
-    if not table.lines:
-        return ""
-    rows = []
-    for line in (*table.lines, *([table.total] if table.total else [])):
-        cells = "".join(f"<td>{html.escape(text)}</td>" for text in line[1:])
-        rows.append(f'<tr><th scope="row">{html.escape(line.name)}</th>{cells}</tr>')
-    head = "<thead><tr><th></th><th>A</th><th>B</th><th>B less A</th></tr></thead>"
-    return f"<table><caption>{html.escape(table.title)}</caption>{head}<tbody>{''.join(rows)}</tbody></table>"
+        lines.append(_row(f"{len(rest):,} others", rest_a, rest_b, shown))
+    return Grid(title, HEADS, [*lines, _row("together", math.fsum(a.values()), math.fsum(b.values()), shown)])

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import NamedTuple
 
 from accelsim.analysis.compare_report import Comparison, bullets
 from accelsim.analysis.compare_sentences import CAUSES, machine_changes
 from accelsim.analysis.energy import energy_by_part_pj, energy_pj
+from accelsim.analysis.grids import ROWS, Grid, grid_html, grid_lines, most_different
 from accelsim.analysis.report import known, report, summary
 from accelsim.analysis.traffic import traffic
 from accelsim.errors import InputError
@@ -25,9 +25,6 @@ from accelsim.timeline.table import Timeline
 from accelsim.units import format_bytes, format_energy, format_seconds, printable
 
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-ROWS = 12
-WIDTH = 80
-LONGEST_NAME = 26
 MOST_CHANGES = 3
 """Fields of a machine that are listed; two quite different ones are not."""
 
@@ -41,14 +38,6 @@ def compare_runs(timelines: Sequence[Timeline]) -> Runs:
     if not 2 <= len(timelines) <= len(LABELS):
         raise InputError(f"{len(timelines)} runs cannot be compared: give 2 to {len(LABELS)}")
     return Runs(tuple(timelines))
-
-
-class Grid(NamedTuple):
-    """A table with a column for each run, or for each step from one to the next."""
-
-    title: str
-    heads: list[str]
-    rows: list[tuple[str, list[str]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +155,7 @@ class Runs:
     def __str__(self) -> str:
         heads = [f"{label}: {report(one).title}" for label, one in zip(self.labels, self.timelines, strict=True)]
         text = "\n".join([*heads, "", *bullets(self.sentences)])
-        lines = [] if self.identical else [line for grid in self.grids() for line in _text(grid)]
+        lines = [] if self.identical else [line for grid in self.grids() for line in grid_lines(grid)]
         return printable("\n".join([text, *lines]))
 
     def _repr_html_(self) -> str:
@@ -174,7 +163,7 @@ class Runs:
             f"<li><b>{label}</b> {html.escape(report(one).title)}</li>"
             for label, one in zip(self.labels, self.timelines, strict=True)
         )
-        tables = "" if self.identical else "".join(grid_html(grid) for grid in self.grids())
+        tables = "" if self.identical else "".join(map(grid_html, self.grids()))
         sides = list(zip(self.labels, self.timelines, strict=True))
         viewer = import_module("accelsim.plot.notebook").viewer_frame(sides)
         return f"<ul>{titles}</ul>{self.sentences_html()}{viewer}{tables}"
@@ -224,12 +213,7 @@ def _grid(
     rows: int | None = None,
 ) -> Grid:
     """A row for each name; if there are more than ``rows``, those that differ most, and all others in one."""
-    names = list(dict.fromkeys(name for column in columns for name in column))
-    rest: list[str] = []
-    if rows is not None and len(names) > rows:
-        spread = {name: [column.get(name, 0) for column in columns] for name in names}
-        names.sort(key=lambda name: min(spread[name]) - max(spread[name]))
-        names, rest = names[:rows], names[rows:]
+    names, rest = most_different(columns, rows)
     lines = [
         (name or "(unnamed)", [shown(column.get(name, 0)) for column in columns])
         for name in names
@@ -240,34 +224,3 @@ def _grid(
         lines.append((f"{len(rest):,} others", others))
     lines.append(("together", [shown(math.fsum(column.values())) for column in columns]))
     return Grid(title, heads, lines)
-
-
-def _text(grid: Grid) -> list[str]:
-    """A grid as text; if it is wider than :data:`WIDTH`, its columns stand in several blocks."""
-    names = [name if len(name) <= LONGEST_NAME else f"…{name[1 - LONGEST_NAME :]}" for name, _ in grid.rows]
-    first = max(map(len, names), default=0)
-    widths = [max(len(head), *(len(cells[column]) for _, cells in grid.rows)) for column, head in enumerate(grid.heads)]
-    lines, column = ["", grid.title], 0
-    while column < len(widths):
-        end, used = column, 2 + first
-        while end < len(widths) and (end == column or used + 2 + widths[end] <= WIDTH):
-            used += 2 + widths[end]
-            end += 1
-        block = range(column, end)
-        lines += [] if column == 0 else [""]
-        lines.append(" " * (2 + first) + "".join(f"  {grid.heads[at]:>{widths[at]}}" for at in block))
-        for name, (_, cells) in zip(names, grid.rows, strict=True):
-            lines.append(f"  {name:<{first}}" + "".join(f"  {cells[at]:>{widths[at]}}" for at in block))
-        column = end
-    return lines
-
-
-def grid_html(grid: Grid) -> str:
-    """A grid as HTML; every text is escaped."""
-    rows = "".join(
-        f'<tr><th scope="row">{html.escape(name)}</th>{"".join(f"<td>{html.escape(cell)}</td>" for cell in cells)}</tr>'
-        for name, cells in grid.rows
-    )
-    heads = "".join(f"<th>{html.escape(head)}</th>" for head in grid.heads)
-    caption = f"<caption>{html.escape(grid.title)}</caption>"
-    return f"<table>{caption}<thead><tr><th></th>{heads}</tr></thead><tbody>{rows}</tbody></table>"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import math
 
-from accelsim.analysis.compare_report import Comparison, table_html
-from accelsim.analysis.compare_runs import Runs, grid_html
+from accelsim.analysis.compare_report import Comparison
+from accelsim.analysis.compare_runs import Runs
+from accelsim.analysis.grids import grid_html
 from accelsim.analysis.report import report
 from accelsim.plot.report_page import document, picture
 from accelsim.plot.viewer import viewer
@@ -24,12 +25,11 @@ def compare_page(comparison: Comparison | Runs) -> str:
     """
     if isinstance(comparison, Comparison):
         sides = [("A", comparison.a), ("B", comparison.b)]
-        tables = [] if comparison.identical else [table_html(table) for table in comparison.tables(ROWS)]
         title = "Two runs compared"
     else:
         sides = list(zip(comparison.labels, comparison.timelines, strict=True))
-        tables = [] if comparison.identical else [grid_html(grid) for grid in comparison.grids(ROWS)]
         title = f"{len(sides)} runs compared"
+    tables = [] if comparison.identical else [grid_html(grid) for grid in comparison.grids(ROWS)]
     runs = "".join(f"<p><b>{name}</b>: {html.escape(report(timeline).title)}</p>" for name, timeline in sides)
     body = [f"<h1>{title}</h1>", runs, comparison.sentences_html(), viewer(sides)]
     if tables:
