@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from accelsim.formats import save_timeline as save_timeline
     from accelsim.formats.torch_export import from_torch as from_torch
     from accelsim.hardware.accelerator import Accelerator as Accelerator
-    from accelsim.hardware.dataflow.systolic_cycles import active_elements as active_elements
+    from accelsim.hardware.dataflow.systolic_activity import active_elements as active_elements
     from accelsim.hardware.dataflow.systolic_cycles import clocked_product as clocked_product
     from accelsim.hardware.memory.dram import DramMemory as DramMemory
     from accelsim.hardware.memory.memory import MemoryRequests as MemoryRequests
@@ -107,7 +107,7 @@ _HOMES = {
     "Timeline": "timeline.table",
     "Watch": "search",
     "Workload": "workload.graph",
-    "active_elements": "hardware.dataflow.systolic_cycles",
+    "active_elements": "hardware.dataflow.systolic_activity",
     "advise": "analysis.advise",
     "bandwidth_by_queue": "timeline.contention",
     "clocked_product": "hardware.dataflow.systolic_cycles",

@@ -15,7 +15,8 @@ import numpy as np
 from accelsim.engine import simulate
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.hardware.dataflow.systolic import SystolicArray
-from accelsim.hardware.dataflow.systolic_cycles import active_elements, clocked_product
+from accelsim.hardware.dataflow.systolic_activity import active_elements
+from accelsim.hardware.dataflow.systolic_cycles import clocked_product
 from accelsim.library import load_accelerator, load_workload
 from accelsim.program.lower import lower
 from accelsim.search import Layerwise
@@ -23,7 +24,12 @@ from accelsim.timeline.cycles import cycle_activity
 from accelsim.workload.cut import cut_to_fit
 
 FLOWS = ("output_stationary", "weight_stationary", "input_stationary")
-OTHERS = {"row_stationary": "eyeriss", "direct_convolution": "nvdla_large", "in_memory": "imc_generic"}
+OTHERS = {
+    "row_stationary": "eyeriss",
+    "direct_convolution": "nvdla_large",
+    "in_memory": "imc_generic",
+    "spatial_cores": "soma_edge",
+}
 """Dataflows that have no clock of their own here, and their templates."""
 SIDE = 32
 Answer = TypeVar("Answer")

@@ -1,8 +1,8 @@
 """A run cycle by cycle: how many elements of the array multiply in each cycle, and why not more.
 
-Every array tile is clocked by the compiled kernels of :mod:`accelsim.hardware.dataflow.systolic_cycles`, once for each
-shape. A tile that takes longer than its array, because a port of the buffer is too slow or taken, has the array's
-cycles spread evenly over its own: the array stands still in the others.
+Every array tile is clocked by its dataflow's compiled kernel (:meth:`Dataflow.activity`), once for each shape. A tile
+that takes longer than its array, because a port of the buffer is too slow or taken, has the array's cycles spread
+evenly over its own: the array stands still in the others.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
-from accelsim.hardware.dataflow.dataflow import TileColumns
-from accelsim.hardware.dataflow.systolic_cycles import MOST_CYCLES, tile_activity
+from accelsim.hardware.dataflow.dataflow import MOST_CYCLES, TileColumns
 from accelsim.program.tables import ActivityKind, IntColumn
 from accelsim.timeline.stalls import CAUSE_NAMES, DRAIN, idle_intervals
 from accelsim.timeline.table import Cause, Timeline
@@ -50,8 +49,8 @@ def cycle_activity(timeline: Timeline, accelerator: Accelerator) -> CycleActivit
         accelerator: whose arrays are clocked.
 
     Raises:
-        InputError: the array is none that is clocked (systolic arrays with causal counting are), a tile takes another
-            time than the accelerator's, or the run is too long.
+        InputError: the array is none that is clocked, a tile takes another time than the accelerator's, or the run is
+            too long.
     """
     program, latency = timeline.program, timeline.latency_cycles
     if latency > MOST_CYCLES:
@@ -69,7 +68,7 @@ def cycle_activity(timeline: Timeline, accelerator: Accelerator) -> CycleActivit
             continue
         if shape not in clocked:
             shapes = TileColumns(*np.ascontiguousarray(program.shapes[shape : shape + 1].T))
-            clocked[shape] = tile_activity(accelerator.dataflow, shapes)
+            clocked[shape] = accelerator.dataflow.activity(shapes)
         counts = clocked[shape]
         if end - start < len(counts) or counts.sum() != activities.macs[tile]:
             raise InputError(

@@ -22,10 +22,13 @@ class Machine(NamedTuple):
     results_per_cycle: int
 
 
-def convolve(x: Array, w: Array, stride: tuple[int, int], machine: Machine, image: bool) -> tuple[Array, int, Any]:
+def convolve(
+    x: Array, w: Array, stride: tuple[int, int], machine: Machine, image: bool, active: list[int] | None = None
+) -> tuple[Array, int, Any]:
     """``x`` (groups, batch, channels, rows, columns) by ``w`` (groups, filters, channels, rows, columns).
 
-    ``image``: the kernel's columns are channels. Returns the product, the cycles, and values read.
+    ``image``: the kernel's columns are channels; ``active`` as in :func:`run`. Returns the product, the cycles, and
+    values read.
     """
     G, K, C, R, S = w.shape
     B, P, Q = x.shape[1], (x.shape[3] - R) // stride[0] + 1, (x.shape[4] - S) // stride[1] + 1
@@ -35,7 +38,7 @@ def convolve(x: Array, w: Array, stride: tuple[int, int], machine: Machine, imag
     kernels = w.transpose(0, 1, 3, 4, 2).reshape(G, K, R * S, C)
     if image:
         vectors, kernels = vectors.reshape(G, B * P * Q, R, S * C), kernels.reshape(G, K, R, S * C)
-    out, cycles, read = run(vectors[..., None], kernels[..., None], machine, machine.channels)
+    out, cycles, read = run(vectors[..., None], kernels[..., None], machine, machine.channels, active=active)
     return out[..., 0].reshape(G, K, B, P, Q).transpose(0, 2, 1, 3, 4), cycles, read
 
 
@@ -74,8 +77,14 @@ def cut(positions: int, machine: Machine) -> list[range]:
     return [range(begin, end) for begin, end in pairwise(edges)]
 
 
-def run(vectors: Array, kernels: Array, machine: Machine, width: int, results: int = 1) -> tuple[Array, int, Any]:
-    """Vectors (group, position, tap, channel, point) by kernels (group, filter, tap, channel, point)."""
+def run(
+    vectors: Array, kernels: Array, machine: Machine, width: int, results: int = 1, active: list[int] | None = None
+) -> tuple[Array, int, Any]:
+    """Vectors (group, position, tap, channel, point) by kernels (group, filter, tap, channel, point).
+
+    Appends to ``active`` how many multiplications each cycle makes.
+    """
+    active = [] if active is None else active
     G, positions, taps, C, points = vectors.shape
     K = kernels.shape[1]
     out = np.zeros((G, K, positions, points), dtype=np.int64)
@@ -110,25 +119,28 @@ def run(vectors: Array, kernels: Array, machine: Machine, width: int, results: i
             if begins_block and waiting is not None:
                 leaving = waiting
                 waiting = None
-            active, shadow, loading = shadow, {}, at + 1
+            weights, shadow, loading = shadow, {}, at + 1
             for n in block_positions:
                 cycle += 1
                 leaving -= min(leaving, machine.results_per_cycle)
                 _load(shadow, work, loading, kernels, read)
                 read["inputs"] += len(channels) * points
+                active.append(len(filters) * len(channels) * points)
                 for k in filters:
-                    out[g, k, n] += (active[k] * vectors[g, n, tap, channels.start : channels.stop]).sum(axis=0)
+                    out[g, k, n] += (weights[k] * vectors[g, n, tap, channels.start : channels.stop]).sum(axis=0)
             at += 1
             if at == len(work) or work[at][0] != number:
                 waiting = len(filters) * len(block_positions) * results
             continue
         cycle += 1
+        active.append(0)
         leaving -= min(leaving, machine.results_per_cycle)
         _load(shadow, work, loading, kernels, read)
     while leaving > 0 or waiting is not None:
         if leaving == 0 and waiting is not None:
             leaving, waiting = waiting, None
         cycle += 1
+        active.append(0)
         leaving -= min(leaving, machine.results_per_cycle)
     return out, cycle, read
 

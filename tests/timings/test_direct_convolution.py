@@ -27,7 +27,7 @@ def large(*overrides: str) -> DirectConvolution:
 
 
 def test_the_closed_form_is_what_the_clocked_engine_does() -> None:
-    """Random tiles and engines, with and without squares: product, cycles, and every value read."""
+    """Random tiles and engines, with and without squares: product, cycles, every value read, multiplications a cycle."""
     random = np.random.default_rng(0)
     squares = 0
     for _ in range(250):
@@ -45,10 +45,13 @@ def test_the_closed_form_is_what_the_clocked_engine_does() -> None:
             out, cycles, read = twin.winograd(x, w, machine)
             squares += 1
         else:
-            out, cycles, read = twin.convolve(x, w, (sr, sc), machine, image and s > 1)
+            active: list[int] = []
+            out, cycles, read = twin.convolve(x, w, (sr, sc), machine, image and s > 1, active)
         assert (out == convolution(x, w, (sr, sc))).all()
         this = tile(g, b, c, k, (p, q), (r, s), (sr, sc))
         assert dataflow.cost(this).cycles.tolist() == [cycles], (machine, winograd, this)
+        if not winograd:
+            assert dataflow.activity(this).tolist() == active, (machine, this)
         assert dataflow.port_bytes(this).tolist() == [read["inputs"] + read["weights"]]
     assert squares > 20
 

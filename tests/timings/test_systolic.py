@@ -12,9 +12,10 @@ import pytest
 from accelsim.errors import InputError, UnsupportedOperator
 from accelsim.hardware.buffer import Buffer
 from accelsim.hardware.dataflow import DATAFLOWS
-from accelsim.hardware.dataflow.dataflow import TileColumns
+from accelsim.hardware.dataflow.dataflow import MOST_CYCLES, TileColumns
 from accelsim.hardware.dataflow.systolic import SystolicArray
-from accelsim.hardware.dataflow.systolic_cycles import MOST_CYCLES, active_elements, clocked_product
+from accelsim.hardware.dataflow.systolic_activity import active_elements
+from accelsim.hardware.dataflow.systolic_cycles import clocked_product
 from accelsim.library import load_accelerator
 from tests.naive import systolic as twin
 
@@ -246,6 +247,23 @@ def test_the_clocked_array_on_larger_products(flow: str) -> None:
             assert active.sum() == M * N * K
             assert active.max() <= rows * columns
             assert (active == active_elements(machine, M, N, K)).all()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("flow", FLOWS)
+def test_several_arrays_begin_together(flow: str) -> None:
+    """Each does its share; together they do all, in the time of the largest share."""
+    one = array(flow, 4, 3)
+    for sizes, arrays in [((9, 2, 5), 2), ((2, 11, 4), 3), ((7, 3, 5), 4), ((1, 1, 6), 2)]:
+        several, repeats = array(flow, 4, 3, arrays=arrays), arrays + 1
+        active = active_elements(several, *sizes, repeats)
+        M, N, K = sizes
+        assert active.sum() == M * N * K * repeats
+        assert active[0] <= arrays
+        cost = several.cost(
+            tiles(rows=M, filters=N * repeats, filters_per_group=N, channels=K * repeats, groups=repeats)
+        )
+        assert len(active) == cost.cycles[0] <= len(active_elements(one, *sizes, repeats))
 
 
 def test_what_cannot_be_clocked_is_refused() -> None:

@@ -29,7 +29,8 @@ def run(flow: str, *overrides: str, workload: str = "soma.randwire_small") -> ac
 
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize(
-    "overrides", [(), ("buffers.global.read_bandwidth=24 B/cycle",), ("pe_array.fold_overlap=true",)]
+    "overrides",
+    [(), ("buffers.global.read_bandwidth=24 B/cycle",), ("pe_array.fold_overlap=true",), ("pe_array.arrays=3",)],
 )
 def test_every_cycle_has_its_cause_and_every_multiplication_its_cycle(flow: str, overrides: tuple[str, ...]) -> None:
     timeline = run(flow, *overrides)
@@ -38,7 +39,7 @@ def test_every_cycle_has_its_cause_and_every_multiplication_its_cycle(flow: str,
     assert len(found.active_elements) == len(found.cause) == timeline.latency_cycles
     on_array = program.activities.shape >= 0
     assert int(found.active_elements.sum(dtype=np.int64)) == int(program.activities.macs[on_array].sum())
-    assert found.active_elements.max() <= 32 * 32
+    assert found.active_elements.max() <= 32 * 32 * (3 if overrides == ("pe_array.arrays=3",) else 1)
     by_cause = found.cycles_by_cause()
     assert sum(by_cause.values()) == timeline.latency_cycles
     causes = cycles_by_cause(timeline)
@@ -59,10 +60,9 @@ def test_a_tile_by_hand() -> None:
         "scalesim_32x32", ["pe_array.counting=causal", "pe_array.rows=2", "pe_array.columns=2"]
     )
     from accelsim.hardware.dataflow.dataflow import TileColumns
-    from accelsim.hardware.dataflow.systolic_cycles import tile_activity
 
     tile = TileColumns(*(np.array([value]) for value in (1, 4, 2, 2, 3, 1, 1, 1, 1, 1, 1, 0)))
-    assert tile_activity(machine.dataflow, tile).tolist() == [1, 3, 4, 4, 3, 1, 0, 0, 1, 2, 2, 2, 1, 0, 0, 0]
+    assert machine.dataflow.activity(tile).tolist() == [1, 3, 4, 4, 3, 1, 0, 0, 1, 2, 2, 2, 1, 0, 0, 0]
 
 
 def test_both_engines_have_the_same_cycles() -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.errors import UnsupportedOperator
+from accelsim.errors import InputError, UnsupportedOperator
 from accelsim.hardware.buffer import Buffer, BufferFields
 from accelsim.hardware.fields import Count, Energy, Fields, Flag, Share
 
@@ -160,12 +160,31 @@ class Dataflow(ABC):
         """
         return None
 
+    def activity(self, tile: TileColumns) -> IntColumn:
+        """How many elements multiply in each cycle of a tile, one row, shape (cycles of the array,).
+
+        Multiplications with padding zeros count. Raises :class:`InputError` for an array that is not clocked, and for
+        more than :data:`MOST_CYCLES`.
+        """
+        raise InputError(f"arrays of {type(self).__name__} are not clocked cycle by cycle; run without --detail cycle")
+
     def port_cycles(self, tiles: TileColumns) -> IntColumn | None:
         """Cycles for which each tile needs ports of buffer ``global`` that are described; None without such ports.
 
         Raises as :meth:`cost` does.
         """
         return None
+
+
+MOST_CYCLES = 1 << 28
+"""More cycles are not gone through one by one: their counts alone would take 2 GiB."""
+
+
+def every_cycle(cycles: int) -> IntColumn:
+    """A zero for each cycle. Raises :class:`InputError` for more than :data:`MOST_CYCLES`."""
+    if cycles > MOST_CYCLES:
+        raise InputError(f"this takes {cycles} cycles; at most {MOST_CYCLES} are clocked")
+    return np.zeros(cycles, np.int64)
 
 
 MOST_MACS = 1 << 52

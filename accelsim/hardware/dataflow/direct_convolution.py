@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
@@ -41,86 +41,18 @@ from accelsim.hardware.dataflow.dataflow import (
     TileColumns,
     TileCosts,
     checked_tiles,
+    every_cycle,
     tile_text,
 )
+from accelsim.hardware.dataflow.direct_stripes import Engine, Nest, count_active, count_cycles
 from accelsim.hardware.dataflow.products import ungrouped
 from accelsim.hardware.fields import Count, FieldMistake, Flag
-from accelsim.jit import kernel
 
 MOST_KERNEL_GROUPS = 1 << 24
 """A tile of more groups of kernels is refused: they are gone through one by one."""
 IMAGE_CHANNELS = 4
 """With no more channels than this, the input is an image: its kernel columns count as channels."""
 WINOGRAD_POINTS, WINOGRAD_RESULTS = 16, 4
-
-
-class Engine(NamedTuple):
-    """The numbers of a :class:`DirectConvolution` that its kernel reads."""
-
-    kernels: int
-    channels: int
-    stripe: int
-    results_per_cycle: int
-    winograd: int
-
-
-class Nest(NamedTuple):
-    """Tiles as the engine sees them, one row a tile: ``groups`` nests one after another."""
-
-    groups: IntColumn
-    positions: IntColumn
-    """Output positions, or squares of them."""
-    results: IntColumn
-    """Results of each position."""
-    channels: IntColumn
-    filters: IntColumn
-    taps: IntColumn
-    """Kernel positions."""
-    vector: IntColumn
-    """Channels of one dot product."""
-
-
-@kernel
-def _up(a: int, b: int) -> int:
-    return -(-a // b)
-
-
-@kernel
-def count_cycles(nest: Nest, engine: Engine, cycles: IntColumn) -> None:
-    """Fills ``cycles`` (tiles,): from the first weight to the last result."""
-    for i in range(nest.groups.shape[0]):
-        positions, filters, results = nest.positions[i], nest.filters[i], nest.results[i]
-        stripes = _up(nest.channels[i], nest.vector[i]) * nest.taps[i]
-        blocks = _up(positions, engine.stripe)
-        last_length = positions - (blocks - 1) * engine.stripe
-        short = 0  # what the last but one gives to the last
-        if blocks > 1:
-            short = max(min(engine.kernels, engine.stripe) - last_length, 0)
-            short = min(short, (engine.stripe - last_length) // 2)
-        last_length += short
-        kernel_groups = _up(filters, engine.kernels)
-        last_kernels = filters - (kernel_groups - 1) * engine.kernels
-        groups = nest.groups[i] * kernel_groups
-        time = min(filters, engine.kernels)  # the first weights
-        leaving = 0  # cycles that the results of the block before take
-        for number in range(groups):
-            kernels = last_kernels if (number + 1) % kernel_groups == 0 else engine.kernels
-            following = last_kernels if (number + 2) % kernel_groups == 0 else engine.kernels
-            if number + 1 == groups:
-                following = 0
-            if blocks > 2:
-                runs = stripes * max(engine.stripe, kernels)
-                leave = _up(engine.stripe * results * kernels, engine.results_per_cycle)
-                time += max(runs, leaving) + (blocks - 3) * max(runs, leave)
-                leaving = leave
-            if blocks > 1:
-                length = engine.stripe - short
-                time += max(stripes * max(length, kernels), leaving)
-                leaving = _up(length * results * kernels, engine.results_per_cycle)
-            runs = (stripes - 1) * max(last_length, kernels) + max(last_length, following)
-            time += max(runs, leaving)
-            leaving = _up(last_length * results * kernels, engine.results_per_cycle)
-        cycles[i] = time + leaving
 
 
 class DirectConvolutionFields(PEArrayFields):
@@ -203,6 +135,17 @@ class DirectConvolution(Dataflow):
         streams = streams * nest.taps * -(-nest.channels // nest.vector)
         efficiency: FloatTable = self._macs(tiles) / (streams * float(self.macs_per_cycle))
         return efficiency
+
+    def activity(self, tile: TileColumns) -> IntColumn:
+        """See :meth:`Dataflow.activity`; with ``winograd``, which multiplies transformed values, it is not clocked."""
+        if self.engine.winograd:
+            return super().activity(tile)
+        nest = self._nest(self._checked(tile))
+        cycles: IntColumn = np.empty(1, np.int64)
+        count_cycles(nest, self.engine, cycles)
+        active = every_cycle(cycles.item())
+        count_active(nest, self.engine, active)
+        return active
 
     def _checked(self, tiles: TileColumns) -> TileColumns:
         rate = self.buffer.read_bytes_per_cycle or Fraction(1)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.hardware.dataflow.operand_stationary import OperandStationary
-from accelsim.hardware.dataflow.products import PARTIAL_SUM_BYTES, Products
-from accelsim.hardware.dataflow.systolic import Accesses, Placement
+from accelsim.hardware.dataflow.products import PARTIAL_SUM_BYTES, Placement, Products
+from accelsim.hardware.dataflow.systolic import Accesses
 from accelsim.hardware.dataflow.systolic_ports import Matrices
 from accelsim.hardware.ports import Words
 

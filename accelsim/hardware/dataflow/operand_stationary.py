@@ -26,8 +26,8 @@ import numpy as np
 
 from accelsim.hardware.buffer import Buffer, BufferFields
 from accelsim.hardware.dataflow.dataflow import FloatTable, IntColumn, PEArrayFields
-from accelsim.hardware.dataflow.products import PARTIAL_SUM_BYTES, Products
-from accelsim.hardware.dataflow.systolic import Placement, SystolicArray, SystolicFields
+from accelsim.hardware.dataflow.products import PARTIAL_SUM_BYTES, Placement, Products
+from accelsim.hardware.dataflow.systolic import SystolicArray, SystolicFields
 from accelsim.hardware.fields import FieldMistake, Flag
 
 

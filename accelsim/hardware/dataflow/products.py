@@ -21,6 +21,14 @@ class Products(NamedTuple):
     K: IntColumn
 
 
+class Placement(NamedTuple):
+    """Which sizes of a product lie on the array's rows and columns, and which one streams past."""
+
+    rows: IntColumn
+    columns: IntColumn
+    stream: IntColumn
+
+
 def ungrouped(tiles: TileColumns) -> tuple[IntColumn, TileColumns]:
     """How many nests of one group each tile is, and such a nest: its ``channels`` and ``filters`` are those of a group.
 

@@ -31,7 +31,8 @@ from accelsim.hardware.dataflow.dataflow import (
     TileCosts,
     checked_tiles,
 )
-from accelsim.hardware.dataflow.products import PARTIAL_SUM_BYTES, Products, matrix_products
+from accelsim.hardware.dataflow.products import PARTIAL_SUM_BYTES, Placement, Products, matrix_products
+from accelsim.hardware.dataflow.systolic_activity import active_elements
 from accelsim.hardware.dataflow.systolic_ports import Matrices, PortUse, port_use
 from accelsim.hardware.fields import Count, FieldMistake, Flag
 from accelsim.hardware.ports import Ports, Words
@@ -44,14 +45,6 @@ class SystolicFields(PEArrayFields):
     arrays: Count = 1
     compact_edge_folds: Flag = False
     fold_overlap: Flag = False
-
-
-class Placement(NamedTuple):
-    """Which sizes of a product lie on the array's rows and columns, and which one streams past."""
-
-    rows: IntColumn
-    columns: IntColumn
-    stream: IntColumn
 
 
 class Accesses(NamedTuple):
@@ -233,23 +226,27 @@ class SystolicArray(Dataflow):
             headroom = max(headroom, 16 * self.buffer.ports.banks * self.buffer.ports.width_bytes)
         return matrix_products(checked_tiles(tiles, (1 << 62) // headroom))
 
+    def activity(self, tile: TileColumns) -> IntColumn:
+        """See :meth:`Dataflow.activity`."""
+        repeats, M, N, K = (size.item() for size in self.products(tile))
+        return active_elements(self, M, N, K, repeats)
+
     def fold_counts(self, on: Placement) -> tuple[IntColumn, IntColumn]:
         """Row folds and column folds of one product."""
         return -(-on.rows // self.rows), -(-on.columns // self.columns)
 
     def shared_cycles(self, products: Products) -> IntColumn:
-        """Cycles of the array with the largest share, under the better way to share out."""
+        """Cycles of the array with the largest share, under the best way to share out."""
+        cycles: IntColumn = np.minimum.reduce([self.cycles(share) for share in self.ways_to_share(products)])
+        return cycles
+
+    def ways_to_share(self, products: Products) -> tuple[Products, ...]:
+        """The largest share of the arrays: where they share out positions, filters, or whole products."""
         if self.arrays == 1:
-            return self.cycles(products)
-        repeats, M, N, K = products
-        share: IntColumn = np.minimum(
-            np.minimum(
-                self.cycles(Products(repeats, -(-M // self.arrays), N, K)),
-                self.cycles(Products(repeats, M, -(-N // self.arrays), K)),
-            ),
-            self.cycles(Products(-(-repeats // self.arrays), M, N, K)),
+            return (products,)
+        return tuple(
+            products._replace(**{name: -(-getattr(products, name) // self.arrays)}) for name in ("M", "N", "repeats")
         )
-        return share
 
     def cycles(self, products: Products) -> IntColumn:
         """From the first operand of the first fold to the last output, over all products of a tile.

@@ -1,7 +1,6 @@
-"""Systolic arrays clock by clock: real operands through every register, or how many elements work in each cycle.
+"""Systolic arrays clock by clock: real operands through every register, with the product that comes out.
 
-The same machine as the stepping twins in ``tests/naive``, compiled. :func:`clocked_product` moves numbers from register
-to register and gives their product; :func:`active_elements` only counts. Both take as long as the closed forms say.
+The same machine as the stepping twins in ``tests/naive``, compiled; it takes as long as the closed forms say.
 """
 
 from __future__ import annotations
@@ -12,17 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from accelsim.errors import InputError
-from accelsim.hardware.dataflow.dataflow import Dataflow, IntColumn, TileColumns
+from accelsim.hardware.dataflow.dataflow import IntColumn
 from accelsim.hardware.dataflow.input_stationary import InputStationary
 from accelsim.hardware.dataflow.operand_stationary import OperandStationary
 from accelsim.hardware.dataflow.products import Products
-from accelsim.hardware.dataflow.systolic import Placement, SystolicArray
+from accelsim.hardware.dataflow.systolic import SystolicArray
+from accelsim.hardware.dataflow.systolic_activity import Folds, lay_folds
 from accelsim.jit import kernel
 
 Matrix = npt.NDArray[np.int64]
 
-MOST_CYCLES = 1 << 28
-"""More cycles of one tile are not clocked: their counts alone would take 2 GiB."""
 EMPTY = -1
 """The fold of a register that holds nothing."""
 
@@ -34,22 +32,6 @@ class ClockedProduct(NamedTuple):
     """Shape (M, N)."""
     active: IntColumn
     """Multiplications of the matrices' elements in each cycle, shape (cycles,); together M x N x K."""
-
-
-class Folds(NamedTuple):
-    """Folds in the order in which they run, as ``int64`` columns."""
-
-    row: IntColumn
-    """First row of the placement that lies on the array."""
-    column: IntColumn
-    rows: IntColumn
-    """Rows of the array that the fold takes."""
-    columns: IntColumn
-    used_rows: IntColumn
-    """Those of them that have operands."""
-    used_columns: IntColumn
-    start: IntColumn
-    """Cycle in which the first item of the stream enters."""
 
 
 class Operands(NamedTuple):
@@ -90,8 +72,10 @@ def clocked_product(array: SystolicArray, a: npt.ArrayLike, b: npt.ArrayLike) ->
         raise InputError(f"matrices of shapes {inputs.shape} and {weights.shape} have no product")
     if inputs.dtype.kind not in "iu" or weights.dtype.kind not in "iu":
         raise InputError(f"matrices of {inputs.dtype} and {weights.dtype}; expected whole numbers")
+    if array.arrays > 1:
+        raise InputError(f"{array.arrays} arrays share the work; set pe_array.arrays to 1 to clock one")
     M, K, N = *inputs.shape, weights.shape[1]
-    folds, on, active = _folds(array, M, N, K, 1)
+    folds, on, active = lay_folds(array, Products(*(np.array([size]) for size in (1, M, N, K))))
     registers = Registers(*(np.full((array.rows, array.columns), EMPTY) for _ in Registers._fields))
     if isinstance(array, OperandStationary):
         turned = isinstance(array, InputStationary)
@@ -108,61 +92,8 @@ def clocked_product(array: SystolicArray, a: npt.ArrayLike, b: npt.ArrayLike) ->
     return ClockedProduct(product, active)
 
 
-def active_elements(array: SystolicArray, M: int, N: int, K: int, repeats: int = 1) -> IntColumn:
-    """How many elements multiply in each cycle of ``repeats`` products of (M x K) by (K x N), shape (cycles,).
-
-    Raises :class:`InputError` for sizes below 1, for ``counting: scalesim``, and for more than :data:`MOST_CYCLES`.
-    """
-    folds, on, active = _folds(array, M, N, K, repeats)
-    _count_active(folds, on.stream.item(), active)
-    return active
-
-
-def tile_activity(array: Dataflow, tile: TileColumns) -> IntColumn:
-    """How many elements multiply in each cycle of a tile, shape (cycles of the array,).
-
-    Args:
-        array: a systolic array.
-        tile: one row; its multiplications with padding zeros count.
-
-    Raises :class:`InputError` for an array that is not clocked, and as :func:`active_elements`.
-    """
-    if not isinstance(array, SystolicArray):
-        names = "output_stationary, weight_stationary and input_stationary"
-        raise InputError(f"arrays of {type(array).__name__} are not clocked cycle by cycle; {names} are")
-    products = array.products(tile)
-    sizes = [int(size[0]) for size in (products.M, products.N, products.K, products.repeats)]
-    return active_elements(array, *sizes)
-
-
 def _column(values: npt.NDArray[np.integer]) -> Matrix:
     return np.ascontiguousarray(values, dtype=np.int64)
-
-
-def _folds(array: SystolicArray, M: int, N: int, K: int, repeats: int) -> tuple[Folds, Placement, IntColumn]:
-    """The folds of products, what of a product lies where, and a count for every cycle, all zero."""
-    if min(M, N, K, repeats) < 1 or M * N * K * repeats > 1 << 44:
-        raise InputError(f"{repeats} products of ({M} x {K}) by ({K} x {N}); expected sizes from 1, at most 2^44 MACs")
-    if array.arrays > 1:
-        raise InputError(f"{array.arrays} arrays share the work; set pe_array.arrays to 1 to clock one")
-    if array.counting != "causal":
-        raise InputError(f"counting: {array.counting} describes no array that could be clocked; set it to causal")
-    products = Products(*(np.array([size]) for size in (repeats, M, N, K)))
-    cycles = array.cycles(products).item()
-    if cycles > MOST_CYCLES:
-        raise InputError(f"this takes {cycles} cycles; at most {MOST_CYCLES} are clocked")
-    on = array.place(products)
-    row_folds, column_folds = (count.item() for count in array.fold_counts(on))
-    row = np.tile(np.arange(row_folds) * array.rows, column_folds * repeats)
-    column = np.tile(np.repeat(np.arange(column_folds) * array.columns, row_folds), repeats)
-    used_rows = np.minimum(array.rows, on.rows - row)
-    used_columns = np.minimum(array.columns, on.columns - column)
-    rows = used_rows if array.compact_edge_folds else np.full_like(row, array.rows)
-    columns = used_columns if array.compact_edge_folds else np.full_like(row, array.columns)
-    intervals = array.interval(Placement(rows[:-1], columns[:-1], np.broadcast_to(on.stream, row[:-1].shape)), rows[1:])
-    start = np.cumsum(np.concatenate([array.lead(rows[:1]), intervals]))
-    folds = Folds(row, column, rows, columns, used_rows, used_columns, start)
-    return folds, on, np.zeros(cycles, dtype=np.int64)
 
 
 @kernel
@@ -306,28 +237,3 @@ def _drain(folds: Folds, fold: int, stream: int) -> int:
     """The cycle in which the first output of a fold leaves, in column 0."""
     drain: int = folds.start[fold] + stream + folds.rows[fold] - 1
     return drain
-
-
-@kernel
-def _count_active(folds: Folds, stream: int, active: IntColumn) -> None:
-    """Element (i, j) works on item t of its fold in cycle start + i + j + t."""
-    for fold in range(folds.start.shape[0]):
-        rows, columns, start = folds.used_rows[fold], folds.used_columns[fold], folds.start[fold]
-        for cycle in range(stream + rows + columns - 2):
-            active[start + cycle] += _started(cycle, rows, columns) - _started(cycle - stream, rows, columns)
-
-
-@kernel
-def _started(cycle: int, rows: int, columns: int) -> int:
-    """Elements with i + j <= cycle: a triangle, less what of it lies beyond the rows and columns."""
-    return (
-        _triangle(cycle + 1)
-        - _triangle(cycle + 1 - rows)
-        - _triangle(cycle + 1 - columns)
-        + _triangle(cycle + 1 - rows - columns)
-    )
-
-
-@kernel
-def _triangle(side: int) -> int:
-    return side * (side + 1) // 2 if side > 0 else 0
