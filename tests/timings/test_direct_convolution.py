@@ -27,7 +27,7 @@ def large(*overrides: str) -> DirectConvolution:
 
 
 def test_the_closed_form_is_what_the_clocked_engine_does() -> None:
-    """Random tiles and engines, with and without squares: product, cycles, every value read, multiplications a cycle."""
+    """Random tiles and engines, with and without squares: product, cycles, every value read, what multiplies when."""
     random = np.random.default_rng(0)
     squares = 0
     for _ in range(250):
