@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from accelsim.analysis.report import CAUSE_WORDS, known, report
 from accelsim.plot.style import CAUSE_COLORS, FAINT, INK, KIND_COLORS, matplotlib_style, shown
-from accelsim.program.tables import ActivityKind, IntColumn, ResourceKind
+from accelsim.program.tables import IntColumn, ResourceKind
+from accelsim.timeline.kinds import KINDS, activity_kinds
 from accelsim.timeline.occupancy import bin_edges, buffer_occupancy, bytes_in_bins, cycles_in_bins
 from accelsim.timeline.stalls import CAUSE_NAMES, DRAIN, idle_intervals, operator_intervals
 from accelsim.timeline.table import Timeline
@@ -164,17 +165,9 @@ def _draw_operators(axis: Axes, timeline: Timeline, until_cycles: int) -> None:
 
 
 def _kinds(timeline: Timeline) -> dict[str, npt.NDArray[np.bool_]]:
-    """Which events are of which kind. A weight serves all tiles, so that its transfer belongs to none of them."""
-    activities, activity = timeline.program.activities, timeline.events.activity
-    kind, tile, vector = activities.kind[activity], activities.tile[activity], activities.vector_ops[activity] > 0
-    return {
-        "array tile": (kind == ActivityKind.TILE) & ~vector,
-        "vector tile": (kind == ActivityKind.TILE) & vector,
-        "load of weights": (kind == ActivityKind.LOAD) & (tile < 0),
-        "load of inputs": (kind == ActivityKind.LOAD) & (tile >= 0),
-        "store": kind == ActivityKind.STORE,
-        "send": kind == ActivityKind.SEND,
-    }
+    """Which events are of which kind."""
+    found = activity_kinds(timeline.program)[timeline.events.activity]
+    return {name: found == kind for kind, name in enumerate(KINDS)}
 
 
 def _draw_lanes(axis: Axes, timeline: Timeline, lanes: list[int], edges: IntColumn) -> set[str]:

@@ -23,8 +23,9 @@ from accelsim.analysis.roofs_file import kept_roofs
 from accelsim.engine.replay import recorded_accelerator
 from accelsim.errors import AccelsimError
 from accelsim.plot.style import CAUSE_COLORS, FINER_CAUSE_COLORS, KIND_COLORS
-from accelsim.program.tables import ActivityKind, Program, ResourceKind
+from accelsim.program.tables import ActivityKind, ResourceKind
 from accelsim.timeline.columns import event_energy_pj
+from accelsim.timeline.kinds import KINDS, activity_kinds
 from accelsim.timeline.occupancy import activity_spans, buffer_occupancy
 from accelsim.timeline.stalls import CAUSE_NAMES, cause_events, critical_path, operator_intervals
 from accelsim.timeline.table import Cause, Timeline
@@ -109,7 +110,8 @@ def viewer(timelines: Sequence[tuple[str, Timeline]]) -> str:
         scale = clock_hz / clock if clock_hz and clock else 1
         runs.append(_described(timeline, label) | {"scale": scale, "columns": _columns(payload, timeline)})
     text = json.dumps(
-        {"runs": runs, "kindColors": list(KIND_COLORS.values()), "causeColors": _cause_colors()}, separators=(",", ":")
+        {"runs": runs, "kindColors": [KIND_COLORS[kind] for kind in KINDS], "causeColors": _cause_colors()},
+        separators=(",", ":"),
     )
     packed = base64.b64encode(gzip.compress(payload.content, GZIP_LEVEL, mtime=0)).decode()
     return (
@@ -192,7 +194,7 @@ def _described(timeline: Timeline, label: str) -> dict[str, object]:
         ],
         "operators": program.operator_names,
         "tensors": program.tensor_names,
-        "kinds": list(KIND_COLORS),
+        "kinds": KINDS,
         "causes": [cause.name.lower() for cause in Cause],
     }
 
@@ -266,7 +268,7 @@ def _columns(payload: _Payload, timeline: Timeline) -> dict[str, list[object]]:
         "cause": add(events.cause),
         "back": add(np.where(because >= 0, np.arange(len(because)) - because, 0)),
         "path": add(on_path),
-        "a_kind": add(_kinds(program)),
+        "a_kind": add(activity_kinds(program)),
         "a_queue": add(activities.queue),
         "a_operator": add(activities.operator),
         "a_tile": add(activities.tile),
@@ -287,22 +289,3 @@ def _columns(payload: _Payload, timeline: Timeline) -> dict[str, list[object]]:
         columns[f"h{buffer}_cycles"] = add(held.cycles, rising=True)
         columns[f"h{buffer}_bytes"] = add(held.values)
     return columns
-
-
-def _kinds(program: Program) -> npt.NDArray[np.int64]:
-    """For each activity the place of its kind in ``KIND_COLORS``."""
-    activities = program.activities
-    load = activities.kind == ActivityKind.LOAD
-    names = list(KIND_COLORS)
-    found = np.select(
-        [
-            activities.kind == ActivityKind.STORE,
-            activities.kind == ActivityKind.SEND,
-            load & (activities.tile < 0),
-            load,
-            activities.vector_ops > 0,
-        ],
-        [names.index(name) for name in ("store", "send", "load of weights", "load of inputs", "vector tile")],
-        names.index("array tile"),
-    )
-    return found.astype(np.int64)

@@ -13,11 +13,11 @@ import numpy as np
 
 from accelsim.program.check import activity_name, same_program
 from accelsim.program.tables import ActivityKind, IntColumn, Program
+from accelsim.timeline.kinds import KINDS, activity_kinds
 from accelsim.timeline.occupancy import activity_spans
 from accelsim.timeline.stalls import NO_OPERATOR, critical_path
 from accelsim.timeline.table import Timeline
 
-PATH_KINDS = ("array tile", "vector tile", "load of weights", "load of inputs", "store", "send")
 OFF_PATH = "(before the path)"
 """Takes the cycles that the path of a foreign trace does not reach back over; runs of our engines have none."""
 
@@ -120,7 +120,7 @@ def _starts_and_leads(timeline: Timeline) -> tuple[IntColumn, IntColumn]:
 
 
 def path_cycles(timeline: Timeline) -> tuple[dict[str, int], dict[str, int]]:
-    """The run's cycles divided among the events of its critical path: by kind (:data:`PATH_KINDS`), and by operator.
+    """The run's cycles divided among the events of its critical path: by kind (:data:`KINDS`), and by operator.
 
     An event of the path lasts until the next one starts, the last one until it finishes, so that both add up to the
     latency.
@@ -129,27 +129,14 @@ def path_cycles(timeline: Timeline) -> tuple[dict[str, int], dict[str, int]]:
     activity = events.activity[path]
     starts = events.start_cycles[path]
     lasts = np.diff(starts, append=events.finish_cycles[path[-1:]]) if len(path) else starts
-    activities = program.activities
-    kind, tile, vector = activities.kind[activity], activities.tile[activity], activities.vector_ops[activity] > 0
-    code = np.select(
-        [
-            kind == ActivityKind.STORE,
-            kind == ActivityKind.SEND,
-            (kind == ActivityKind.LOAD) & (tile >= 0),
-            kind == ActivityKind.LOAD,
-            vector,
-        ],
-        [PATH_KINDS.index(name) for name in ("store", "send", "load of inputs", "load of weights", "vector tile")],
-        PATH_KINDS.index("array tile"),
-    )
-    kinds = np.zeros(len(PATH_KINDS), dtype=np.int64)
-    np.add.at(kinds, code, lasts)
-    by_kind = dict(zip(PATH_KINDS, kinds.tolist(), strict=True))
+    kinds = np.zeros(len(KINDS), dtype=np.int64)
+    np.add.at(kinds, activity_kinds(program)[activity], lasts)
+    by_kind = dict(zip(KINDS, kinds.tolist(), strict=True))
     if not by_kind["send"]:  # most machines are not connected to others
         del by_kind["send"]
     by_operator: dict[str, int] = {}
     names = (*program.operator_names, NO_OPERATOR)
-    for operator, cycles in zip(activities.operator[activity].tolist(), lasts.tolist(), strict=True):
+    for operator, cycles in zip(program.activities.operator[activity].tolist(), lasts.tolist(), strict=True):
         by_operator[names[operator]] = by_operator.get(names[operator], 0) + cycles
     if before := timeline.latency_cycles - sum(by_kind.values()):
         by_kind[OFF_PATH] = by_operator[OFF_PATH] = before

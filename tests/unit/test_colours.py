@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from accelsim.plot.style import CAUSE_COLORS, FINER_CAUSE_COLORS, KIND_COLORS
+from accelsim.timeline.kinds import KINDS
 from accelsim.timeline.stalls import ALWAYS_NAMED, CAUSE_NAMES
 
 LEAST_DIFFERENCE = 16
@@ -41,5 +42,6 @@ def test_black_and_white_are_a_hundred_apart():
     assert np.linalg.norm(lab("#ffffff", np.eye(3)) - lab("#000000", np.eye(3))) == pytest.approx(100, abs=0.1)
 
 
-def test_every_cause_has_a_colour():
+def test_every_kind_and_cause_has_a_colour():
+    assert set(KIND_COLORS) == set(KINDS)
     assert set(CAUSE_COLORS) == {*ALWAYS_NAMED, *CAUSE_NAMES.values()}

@@ -10,10 +10,12 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from accelsim.analysis.roofline import ARRAY, DRAM, Roof
 from accelsim.engine import simulate
 from accelsim.library import load_accelerator
 from accelsim.plot import viewer as viewer_module
@@ -96,6 +98,26 @@ def test_roofs_are_those_of_the_recorded_machine() -> None:
     assert found["roofs"]["source"] == "datasheet"
     assert found["roofs"]["array"] == 2 * accelerator.macs_per_cycle == 16384
     assert found["roofs"]["vector"] == float(accelerator.vector_ops_per_cycle)
+
+
+def test_roofs_that_were_measured_stand_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = ((ARRAY, "op/cycle", 8000.0), (DRAM, "B/cycle", 15.5), (DRAM, "B/cycle", 14.0), (DRAM, "pJ/B", 84.0))
+    found = tuple(Roof(level, "measured", unit, value, "") for level, unit, value in rates)
+    measured = SimpleNamespace(measurement=SimpleNamespace(roofs=found))
+    monkeypatch.setattr(viewer_module, "kept_roofs", lambda accelerator: measured)
+    run = worked_example(hardware_template=load_accelerator("soma_edge").source)
+    (described,) = carried(viewer([("", run)]))[0]["runs"]
+    assert described["roofs"]["measured"] == {"array": 8000.0, "vector": 0, "bandwidth": 15.5}
+    assert described["roofs"]["bandwidth"] == 16.0
+
+
+def test_every_cause_has_words_and_a_colour() -> None:
+    content, _ = carried(viewer([("", worked_example())]))
+    words = (Path(viewer_module.__file__).parent / "scripts" / "panels.js").read_text(encoding="utf-8")
+    tables = [re.search(rf"const {name} = {{(.*?)}};", words, re.DOTALL)[1] for name in ("BECAUSE", "WAITS")]
+    for cause in content["runs"][0]["causes"]:
+        assert cause in content["causeColors"]
+        assert all(re.search(rf"\b{cause}: '", table) for table in tables), cause
 
 
 def test_clocks_that_differ_share_one_axis() -> None:
