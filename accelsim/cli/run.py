@@ -31,7 +31,7 @@ MOST_NOTES = 6
 @sharing_options
 @common.engine
 @click.option("--per-layer", is_flag=True, help="Add a line for each operator.")
-@click.option("--detail", default="tile", show_default=True, help="tile, or cycle: systolic arrays clock by clock.")
+@click.option("--detail", default="tile", show_default=True, help="tile, or cycle: the arrays clock by clock.")
 @click.option("--out", type=click.Path(), help="Folder for timeline.npz, schedule.json, summary.json and report.html.")
 @common.as_json
 def run_command(

@@ -57,6 +57,7 @@ class Run:
     crossed: Counter[str] = field(default_factory=Counter)
     macs: int = 0
     busiest: int = 0
+    active: list[int] = field(default_factory=list)  # multiplications of each cycle
 
 
 def parts(size: int, step: int) -> list[range]:
@@ -178,6 +179,7 @@ def _run_pass(
         bus: list[Any] = []
         while done < len(order) or columns or bus or slots_left > 0 or filter_words:
             run.cycles += 1
+            run.active.append(0)
             ready = not filter_words
             there = arrived
             for _ in range(min(machine.filter_bus, len(filter_words))):
@@ -210,6 +212,7 @@ def _run_pass(
                         assert len(element.sums) <= machine.sum_words
                         worked += 1
                 run.macs += worked
+                run.active[-1] = worked
                 run.busiest = max(run.busiest, worked)
         for key, element in grid.items():  # sums of this column leave, and columns that are done with make room
             for number, value in element.sums.items():
@@ -222,4 +225,6 @@ def _run_pass(
         run.crossed["sums_out"] += slots
     # The last column's sums: up through all elements that add to them, then over the bus.
     sets_added = len({key[2] for key in grid})
-    run.cycles += len(kernel_rows) * sets_added - 1 + -(-slots // machine.sum_bus)
+    drain = len(kernel_rows) * sets_added - 1 + -(-slots // machine.sum_bus)
+    run.cycles += drain
+    run.active += [0] * drain

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from accelsim.errors import MappingError
+from accelsim.hardware.buffer import Buffer
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.hardware.dataflow.row_passes import ConvolutionShape, RowArray, RowMapping, run_passes
 from accelsim.hardware.dataflow.row_stationary import RowStationary, best_mapping
@@ -28,7 +29,7 @@ def tile(shape: ConvolutionShape) -> TileColumns:
 
 
 def test_the_closed_form_is_what_the_clocked_array_does() -> None:
-    """Random tiles, arrays, and the mappings that are found for them: product, cycles, and every word."""
+    """Random tiles, arrays, the mappings found for them: product, cycles, every word, what multiplies when."""
     random = np.random.default_rng(0)
     compared = 0
     while compared < 60:
@@ -38,7 +39,7 @@ def test_the_closed_form_is_what_the_clocked_array_does() -> None:
             r = s = sr = sc = 1
         machine = twin.Machine(*(int(n) for n in random.integers(1, [6, 6, 30, 7, 5, 5, 4, 5])))
         shape = ConvolutionShape(g, b, c, k, p, q, r, s, sr, sc)
-        dataflow = RowStationary(RowArray(*machine), 1, 1.0, {})
+        dataflow = RowStationary(RowArray(*machine), 1, 1.0, {"global": Buffer("global", 1, None, 1.0, 1.0)})
         try:
             mapping = best_mapping(dataflow, shape)
         except MappingError:
@@ -52,6 +53,7 @@ def test_the_closed_form_is_what_the_clocked_array_does() -> None:
         assert (cycles, run.macs) == (run.cycles, run.macs), (shape, mapping, machine)
         assert {name: run.crossed[name] for name in words._fields} == words._asdict(), (shape, mapping, machine)
         assert run.busiest <= machine.rows * machine.columns
+        assert dataflow.activity(tile(shape)).tolist() == run.active, (shape, mapping, machine)
 
 
 def test_alexnet_conv3_by_hand() -> None:

@@ -13,6 +13,7 @@ from accelsim.engine import simulate
 from accelsim.errors import InputError, UnknownName
 from accelsim.timeline.cycles import CYCLE_CAUSES
 from accelsim.timeline.stalls import cycles_by_cause
+from accelsim.workload.cut import cut_to_fit
 from tests.smoke.command import in_this_process
 from tests.strategies.programs import Draft
 
@@ -63,6 +64,21 @@ def test_a_tile_by_hand() -> None:
 
     tile = TileColumns(*(np.array([value]) for value in (1, 4, 2, 2, 3, 1, 1, 1, 1, 1, 1, 0)))
     assert machine.dataflow.activity(tile).tolist() == [1, 3, 4, 4, 3, 1, 0, 0, 1, 2, 2, 2, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("hardware", "padded"), [("eyeriss", True), ("nvdla_small", False), ("tpu_v3", False)])
+def test_other_arrays_and_several(hardware: str, padded: bool) -> None:
+    """A row-stationary array multiplies zeros where the positions of a product do not fill it."""
+    machine = accelsim.load_accelerator(hardware)
+    network = cut_to_fit(accelsim.load_workload("gpt2_small_prefill", layers=1, sequence_length=5), 1 << 16)
+    program = accelsim.lower(network, machine, accelsim.Layerwise().search(network, machine).schedule)
+    timeline = simulate(program, detail="cycle", accelerator=machine)
+    assert timeline.cycles is not None
+    active = int(timeline.cycles.active_elements.sum(dtype=np.int64))
+    macs = int(program.activities.macs[program.activities.shape >= 0].sum())
+    assert active == macs or (padded and macs < active)
+    assert timeline.cycles.active_elements.max() <= machine.macs_per_cycle
+    assert sum(timeline.cycles.cycles_by_cause().values()) == timeline.latency_cycles
 
 
 def test_both_engines_have_the_same_cycles() -> None:

@@ -86,7 +86,7 @@ def _is_pointwise(shape: ConvolutionShape) -> bool:
 
 
 @kernel
-def _laid_out(shape: ConvolutionShape, e: int) -> ConvolutionShape:
+def laid_out(shape: ConvolutionShape, e: int) -> ConvolutionShape:
     """The shape itself; the positions of a pointwise one as ``e`` rows."""
     if not _is_pointwise(shape):
         return shape
@@ -99,7 +99,7 @@ def _laid_out(shape: ConvolutionShape, e: int) -> ConvolutionShape:
 def run_passes(shape: ConvolutionShape, mapping: RowMapping, array: RowArray) -> tuple[int, WordCounts]:
     """Cycles and words of a tile, in closed form: passes come in few sizes, the last ones of each dimension smaller."""
     e, p, q, r, t, u = mapping
-    G, B, C, K, P, Q, R, S, row_stride, column_stride = _laid_out(shape, e)
+    G, B, C, K, P, Q, R, S, row_stride, column_stride = laid_out(shape, e)
     kernel_rows, kernel_columns = _up(R, _up(R, array.rows)), _up(S, _up(S, array.input_words))
     cycles = 0
     inputs = 0
@@ -152,7 +152,7 @@ def run_passes(shape: ConvolutionShape, mapping: RowMapping, array: RowArray) ->
 def _least_cycles(shape: ConvolutionShape, mapping: RowMapping, array: RowArray) -> int:
     """A bound on :func:`run_passes` from below: multiplications or sums, and the sums of each pass's last column."""
     e, p, q, r, t, u = mapping
-    G, B, C, K, P, Q, R, S, _, _ = _laid_out(shape, e)
+    G, B, C, K, P, Q, R, S, _, _ = laid_out(shape, e)
     filters_before, channels_before = _up(K, p * t) - 1, _up(C, q * r) - 1
     steps = _up(G, u) * B * _up(P, e) * Q * _up(R, array.rows) * S
     steps *= filters_before * p + _up(K - filters_before * p * t, t)

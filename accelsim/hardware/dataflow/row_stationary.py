@@ -31,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -47,6 +46,7 @@ from accelsim.hardware.dataflow.dataflow import (
     TileColumns,
     TileCosts,
     checked_tiles,
+    every_cycle,
     tile_text,
 )
 from accelsim.hardware.dataflow.products import matrix_products, ungrouped
@@ -56,67 +56,9 @@ from accelsim.hardware.dataflow.row_passes import (
     RowMapping,
     WordCounts,
     find_mapping,
-    run_passes,
 )
+from accelsim.hardware.dataflow.row_tiles import count_active, map_tiles
 from accelsim.hardware.fields import Count
-from accelsim.jit import kernel
-
-
-@kernel
-def phases(size: int, kernel_size: int, stride: int, dilation: int, shorter: int) -> tuple[int, int, int]:
-    """The phases of one axis, the longer or the shorter ones: how many, their positions, and the stride in them."""
-    if kernel_size == 1:
-        return shorter, size, stride
-    common = gcd(stride, dilation)
-    count = min(dilation // common, size)
-    longer = size % count
-    if shorter:
-        return count - longer, size // count, stride // common
-    return longer, size // count + 1, stride // common
-
-
-@kernel
-def map_tiles(repeats: IntColumn, nests: TileColumns, array: RowArray, cycles: IntColumn, words: IntColumn) -> int:
-    """Fills ``cycles`` (tiles,) and ``words`` (tiles, len(WordCounts)); returns the first tile without a mapping, or
-    -1."""
-    for i in range(repeats.shape[0]):
-        cycles[i] = 0
-        for number in range(words.shape[1]):
-            words[i, number] = 0
-        for lengths in range(4):
-            row_phases, rows, stride_rows = phases(
-                nests.rows[i], nests.kernel_rows[i], nests.stride_rows[i], nests.dilation_rows[i], lengths & 1
-            )
-            column_phases, columns, stride_columns = phases(
-                nests.columns[i],
-                nests.kernel_columns[i],
-                nests.stride_columns[i],
-                nests.dilation_columns[i],
-                lengths >> 1,
-            )
-            if row_phases * column_phases == 0:
-                continue
-            shape = ConvolutionShape(
-                repeats[i],
-                nests.batch[i] * row_phases * column_phases,
-                nests.channels[i],
-                nests.filters[i],
-                rows,
-                columns,
-                nests.kernel_rows[i],
-                nests.kernel_columns[i],
-                stride_rows,
-                stride_columns,
-            )
-            found, mapping = find_mapping(shape, array)
-            if found < 0:
-                return i
-            taken, counts = run_passes(shape, mapping, array)
-            cycles[i] += taken
-            for number in range(len(counts)):
-                words[i, number] += counts[number]
-    return -1
-
 
 EYERISS_WORDS = {"filter": 224, "input": 12, "sum": 24}
 """Stores of an element that a template does not describe: as large as Eyeriss' (JSSC 2017), and free of energy."""
@@ -219,6 +161,13 @@ class RowStationary(Dataflow):
         products = matrix_products(tiles)
         macs: IntColumn = products.repeats * products.M * products.N * products.K
         return macs
+
+    def activity(self, tile: TileColumns) -> IntColumn:
+        """See :meth:`Dataflow.activity`; elements multiply zeros where positions do not fill the array."""
+        tile, cycles, _ = self._map(tile)
+        active = every_cycle(cycles.item())
+        count_active(*ungrouped(tile), self.array, active)
+        return active
 
     def port_bytes(self, tiles: TileColumns) -> IntColumn:
         """Inputs, filters, and sums read back, of each tile's best mapping."""
