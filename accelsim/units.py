@@ -139,11 +139,6 @@ def format_bytes(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
-def format_cycles(cycles: int, clock_hz: int) -> str:
-    """Cycles, and the time they take: ``1,624,151 cycles (1.624 ms)``."""
-    return f"{cycles:,} cycle{'' if cycles == 1 else 's'} ({format_seconds(cycles / clock_hz)})"
-
-
 def format_seconds(seconds: float) -> str:
     """Time with 4 significant digits: ``0.001624151`` -> ``1.624 ms``."""
     return _scaled(seconds, {unit: float(factor) for unit, factor in _SECONDS.items()})
@@ -152,12 +147,6 @@ def format_seconds(seconds: float) -> str:
 def format_energy(energy_pj: float) -> str:
     """Energy with 4 significant digits: ``2.8230e9`` -> ``2.823 mJ``."""
     return _scaled(energy_pj, {unit: float(factor) for unit, factor in _PICOJOULES.items()})
-
-
-def format_rate(bytes_per_cycle: Fraction, clock_hz: int) -> str:
-    """Bandwidth per cycle and per second: ``16 B/cycle (16 GB/s)``."""
-    per_second = {unit: float(_BYTES_PER_SECOND[unit]) for unit in ("B/s", "kB/s", "MB/s", "GB/s", "TB/s")}
-    return f"{_number(float(bytes_per_cycle))} B/cycle ({_scaled(float(bytes_per_cycle * clock_hz), per_second)})"
 
 
 def did_you_mean(name: str, known: Iterable[str], limit: int = 1) -> str:
@@ -188,6 +177,7 @@ def _split(text: object, quantity: str, units: tuple[str, ...]) -> tuple[Fractio
     if match is None:
         raise UnitError(f"{_shown(text)} does not begin with a number; {accepted}, for example '2 {units[0]}'")
     digits, exponent, unit = match.groups()
+    unit = unit and re.sub("[\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]", "u", unit)
     if unit is None:
         raise UnitError(f"{_shown(text)} has no unit; {accepted}, for example '{digits} {units[0]}'")
     if unit not in units:
@@ -218,7 +208,7 @@ def _scaled(value: float, units: Mapping[str, float]) -> str:
     unit, factor = next((item for item in ordered if abs(value) >= item[1] * 0.99995), ordered[-1])
     if value == 0:
         unit, factor = next(iter(units.items()))
-    return f"{value / factor:.4g} {unit}"
+    return f"{value / factor:.4g} {unit.replace('u', chr(0xB5))}"
 
 
 def printable(text: str) -> str:

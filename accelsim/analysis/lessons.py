@@ -177,7 +177,7 @@ def peak(machine: Accelerator) -> Lesson:
     return Lesson(
         "peak",
         "a larger peak alone does not help a run that is bound by memory",
-        ("machine", "cycles", "uJ"),
+        ("machine", "cycles", "µJ"),
         tuple(rows),
         f"A block of GPT-2 small, one token: four times the peak makes it {gain:.3f} times as fast, twice the "
         f"bandwidth {of_bandwidth:.2f} times.",

@@ -1,4 +1,4 @@
-"""Bytes that a program moves: in all, by tensor, by link."""
+"""Bytes that a program moves: in all, and by tensor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.program.tables import ActivityKind, IntColumn, Program
+from accelsim.program.tables import ActivityKind, Program
 
 
 class Traffic(NamedTuple):
@@ -29,18 +29,8 @@ def traffic(program: Program) -> Traffic:
 
 def traffic_by_tensor(program: Program) -> dict[str, Traffic]:
     """Bytes of each tensor that moves, in the order of the program's tensors; an empty name gathers the unnamed."""
-    return _grouped(program, program.activities.tensor, program.tensor_names)
-
-
-def traffic_by_link(program: Program) -> dict[str, Traffic]:
-    """Bytes over each link that moves any."""
-    return _grouped(program, program.queues.resource[program.activities.queue], program.resource_names)
-
-
-def _grouped(program: Program, key: IntColumn, names: tuple[str, ...]) -> dict[str, Traffic]:
-    """Bytes by key; -1 comes last."""
-    moved = np.zeros((len(ActivityKind), len(names) + 1), dtype=np.int64)
-    np.add.at(moved, (program.activities.kind, key), program.activities.bytes)
-    reads, writes = moved[ActivityKind.LOAD].tolist(), moved[ActivityKind.STORE].tolist()
-    found = zip((*names, ""), reads, writes, strict=True)
+    names = (*program.tensor_names, "")  # -1 is the last
+    moved = np.zeros((len(ActivityKind), len(names)), dtype=np.int64)
+    np.add.at(moved, (program.activities.kind, program.activities.tensor), program.activities.bytes)
+    found = zip(names, moved[ActivityKind.LOAD].tolist(), moved[ActivityKind.STORE].tolist(), strict=True)
     return {name: Traffic(read, written) for name, read, written in found if read or written}

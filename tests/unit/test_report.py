@@ -7,7 +7,7 @@ import pytest
 
 from accelsim.analysis.energy import energy_by_operator_pj, energy_by_part_pj, energy_pj
 from accelsim.analysis.report import layers, report, summary
-from accelsim.analysis.traffic import traffic, traffic_by_link, traffic_by_tensor
+from accelsim.analysis.traffic import traffic, traffic_by_tensor
 from accelsim.engine import simulate
 from accelsim.timeline.columns import event_columns
 from accelsim.timeline.provenance import lasting, program_digest, with_provenance
@@ -119,10 +119,9 @@ def test_both_energy_ledgers_close():
     assert sum(by_operator.values()) + 115 == energy_pj(timeline) == sum(energy_by_part_pj(timeline).values())
 
 
-def test_traffic_by_tensor_and_link():
+def test_traffic_in_all_and_by_tensor():
     program = worked_program()
     assert traffic(program) == (1760, 320) and traffic(program).total_bytes == 2080
-    assert traffic_by_link(program) == {"dram": (1760, 320)}
     assert traffic_by_tensor(program) == {
         "A.weights": (320, 0),
         "input 1": (160, 0),
