@@ -121,7 +121,9 @@ class Job:
             loaded = load_workload(
                 self.workload, batch=self.batch, allow_unsupported=self.allow_unsupported, **self.parameters
             )
-        whole = accelerator.dataflow.one_tile_per_operator
+        given = read_schedule(self.schedule_file) if self.schedule_file is not None else None
+        of_whole = given is not None and set(given.order) == {operator.name for operator in loaded.operators}
+        whole = accelerator.dataflow.one_tile_per_operator or of_whole
         workload = loaded if whole else cut_to_fit(loaded, accelerator.buffers["global"].capacity_bytes)
         facts: dict[str, Any] = {
             "scheduler": None,
@@ -134,8 +136,8 @@ class Job:
         facts |= {"workload_parameters": self.parameters} if self.parameters else {}
         facts |= {"allow_unsupported": True} if self.allow_unsupported else {}
         notes = (*accelerator.notes, *workload.notes)
-        if self.schedule_file is not None:
-            return Found(workload, accelerator, read_schedule(self.schedule_file), facts, notes)
+        if given is not None:
+            return Found(workload, accelerator, given, facts, notes)
         began = time.perf_counter()
         result = (search or Job.search)(self, workload, accelerator)
         facts["seed"] = self.seed if result.seed is None else result.seed

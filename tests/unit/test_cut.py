@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from accelsim.errors import WorkloadError
+from accelsim.formats.schedule_json import write_schedule
+from accelsim.job import Job
+from accelsim.library import load_accelerator, load_workload
+from accelsim.schedule.notation import Schedule
 from accelsim.workload.cut import cut_to_fit
 from accelsim.workload.graph import TileRule, Workload
 from accelsim.workload.operator import Operand, Operator, Source
@@ -241,3 +246,17 @@ def test_a_pooling_over_the_whole_image_is_cut_along_its_channels() -> None:
     slides = Pool("pool", (whole("input", (6, 4, 4)),), Tensor("pool", (6, 4, 4)), kernel=(1, 1))
     same = network(slides, inputs={"input": (6, 4, 4)})
     assert cut_to_fit(same, 100) is same
+
+
+def test_a_given_schedule_says_whether_its_workload_is_cut(tmp_path: Path) -> None:
+    machine = load_accelerator("nvdla_small")
+    whole = load_workload("soma.randwire_small")
+    cut = cut_to_fit(whole, machine.buffers["global"].capacity_bytes)
+    for workload in (whole, cut):
+        names = tuple(operator.name for operator in workload.operators)
+        cuts = tuple(range(1, len(names)))
+        file = tmp_path / f"{len(names)}.json"
+        file.write_text(write_schedule(Schedule(workload.name, names, cuts, cuts, (1,) * len(names))))
+        found = Job("soma.randwire_small", "nvdla_small", schedule_file=str(file)).find_schedule()
+        assert found.workload.digest == workload.digest
+    assert whole.digest != cut.digest
