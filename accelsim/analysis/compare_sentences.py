@@ -32,6 +32,7 @@ PATH_WORDS = {
     "load of inputs": "loads of inputs",
     "store": "stores",
     "send": "messages to other accelerators",
+    "other tile": "other tiles",
 }
 NAMED = 3
 """Names that a sentence gives before it only counts."""

@@ -18,6 +18,7 @@ from accelsim.analysis.sections import Row, Section, section_lines, section_tabl
 from accelsim.analysis.traffic import traffic
 from accelsim.program.bounds import busy_cycles, lower_bound_cycles
 from accelsim.program.tables import ActivityKind, Program, ResourceKind
+from accelsim.program.trace_program import AS_RECORDED
 from accelsim.timeline.contention import link_waits
 from accelsim.timeline.occupancy import peak_buffer_bytes
 from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
@@ -196,7 +197,9 @@ class Report:
         facts, provenance = self.timeline.program.facts, self.timeline.provenance
         batch = f", batch {facts['batch']}" if facts.get("batch", 1) != 1 else ""
         scheduler = f", scheduled by {provenance['scheduler']}" if provenance.get("scheduler") else ""
-        return f"{facts.get('workload', 'A trace')}{batch} on {facts.get('hardware', 'its machine')}{scheduler}"
+        hardware = facts.get("hardware", "its machine")
+        where = f", {hardware}" if hardware == AS_RECORDED else f" on {hardware}"
+        return f"{facts.get('workload', 'A trace')}{batch}{where}{scheduler}"
 
     def sections(self) -> list[Section]:
         """Key figures first, then where cycles, energy and buffer space went, and the operators with most cycles.

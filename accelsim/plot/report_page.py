@@ -40,7 +40,7 @@ h2 { border-top: 1px solid var(--line); font-size: 1.15rem; margin: 2.2rem 0 .8r
 .picture { margin: 1.2rem 0; overflow-x: auto; }
 .picture svg { display: block; height: auto; min-width: 760px; width: 100%; }
 .picture svg text { font-family: "DejaVu Sans", Verdana, sans-serif !important; }
-.tables { column-gap: 2.5rem; columns: 3 440px; }
+.tables { column-gap: 2.5rem; columns: 3 520px; }
 table { border-collapse: collapse; break-inside: avoid; font-size: .9rem; margin: 0 0 1.4rem; width: 100%; }
 caption { font-weight: 650; padding: .4rem 0; text-align: left; }
 th, td { border-bottom: 1px solid var(--line); padding: .28rem .8rem .28rem 0; text-align: right;
@@ -159,7 +159,8 @@ def _figures(timeline: Timeline) -> str:
     cards = [(f"{timeline.latency_cycles:,}", "cycles")]
     cards += [(format_seconds(seconds), "latency")] if isinstance(seconds, float) else []
     cards += [(f"{gap:.1f} %", "above the lower bound")] if isinstance(gap, float) else []
-    cards += [(format_energy(energy_pj(timeline)), "energy"), (format_bytes(moved), "over the links to DRAM")]
+    cards += [(format_energy(energy), "energy")] if (energy := energy_pj(timeline)) else []  # many traces tell none
+    cards += [(format_bytes(moved), "over the links to DRAM")] if moved else []
     cards += [(f"{100 * utilization['mac']:.1f} %", "MAC utilisation")] if utilization["mac"] is not None else []
     boxes = "".join(f"<div><b>{html.escape(value)}</b><span>{text}</span></div>" for value, text in cards)
     return f'<div class="figures">{boxes}</div>'

@@ -29,8 +29,10 @@ KIND_COLORS = {
     "load of inputs": SKY,
     "store": PURPLE,
     "send": "#5522AA",
+    "other tile": "#776644",
 }
-# Those below lie as far apart, for any colour vision, as so many can: a test measures it.
+# Colours that are not of that palette lie as far from all others, for any colour vision, as so many can: a test
+# measures it.
 CAUSE_COLORS = {
     "compute": "#1166EE",
     "wait_load": VERMILION,

@@ -29,6 +29,9 @@ from accelsim.program.tables import (
 MEMORY, SEND_PART = "dram", "link"
 """The parts of the machine that loads and stores, and messages, book their energy on."""
 
+AS_RECORDED = "as recorded"
+"""The fact ``hardware`` of a trace that runs on no machine that is known."""
+
 
 class TraceRows(NamedTuple):
     """One row an activity; columns as in :class:`accelsim.program.tables.ActivityTable`, queues are resources."""
@@ -74,7 +77,7 @@ def trace_program(
     facts: dict[str, int | float | str] = {
         "workload": workload,
         "clock_hz": float(clock_hz),
-        "hardware": accelerator.name if accelerator else "as recorded",
+        "hardware": accelerator.name if accelerator else AS_RECORDED,
     }
     if accelerator is not None:
         facts["hardware_digest"] = accelerator.digest

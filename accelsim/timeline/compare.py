@@ -13,7 +13,7 @@ import numpy as np
 
 from accelsim.program.check import activity_name, same_program
 from accelsim.program.tables import ActivityKind, IntColumn, Program
-from accelsim.timeline.kinds import KINDS, activity_kinds
+from accelsim.timeline.kinds import KINDS, SELDOM, activity_kinds
 from accelsim.timeline.occupancy import activity_spans
 from accelsim.timeline.stalls import NO_OPERATOR, critical_path
 from accelsim.timeline.table import Timeline
@@ -131,9 +131,7 @@ def path_cycles(timeline: Timeline) -> tuple[dict[str, int], dict[str, int]]:
     lasts = np.diff(starts, append=events.finish_cycles[path[-1:]]) if len(path) else starts
     kinds = np.zeros(len(KINDS), dtype=np.int64)
     np.add.at(kinds, activity_kinds(program)[activity], lasts)
-    by_kind = dict(zip(KINDS, kinds.tolist(), strict=True))
-    if not by_kind["send"]:  # most machines are not connected to others
-        del by_kind["send"]
+    by_kind = {name: cycles for name, cycles in zip(KINDS, kinds.tolist(), strict=True) if cycles or name not in SELDOM}
     by_operator: dict[str, int] = {}
     names = (*program.operator_names, NO_OPERATOR)
     for operator, cycles in zip(program.activities.operator[activity].tolist(), lasts.tolist(), strict=True):

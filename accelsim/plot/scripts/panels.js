@@ -47,7 +47,7 @@ function showEvent(view) {
   const macs = run.a_macs[activity], vector = run.a_vector[activity];
   if (macs) rows.push(['work', `${whole(macs)} MACs${run.macsPerCycle && cycles ? `, ${(100 * macs / run.macsPerCycle / cycles).toFixed(1)} % of peak` : ''}`]);
   if (vector) rows.push(['vector work', `${whole(vector)} operations`]);
-  rows.push(['energy', jouleText(run.energy[event])]);
+  if (hasEnergy(run)) rows.push(['energy', jouleText(run.energy[event])]);
   out.replaceChildren(make('h3', {}, patch(view.kindColours[run.kind[event]]), nameOf(run, event)),
     make('p', { class: 'note' }, run.kinds[run.kind[event]], run.path[event] ? ', on the critical path' : ''), facts(rows), why(view, run, event));
   for (const twin of twins ?? []) {
@@ -123,7 +123,7 @@ function showRange(view) {
   const out = view.root.querySelector('.range'), { runs, selection, longest } = view;
   const [from, to] = selection ? [...selection].sort((a, b) => a - b) : [view.from, view.to], all = runs.map((run) => figures(run, from, to));
   const what = selection ? 'The selected range' : from <= 0 && to >= longest ? 'The whole run' : 'The range in view';
-  const percent = (share) => `${(100 * share).toFixed(1)} %`, each = (shown) => runs.map((run, index) => shown(run, all[index]));
+  const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`, each = (shown) => runs.map((run, index) => shown(run, all[index]));
   const rows = [['cycles', ...each((_, { cycles }) => whole(cycles))]];
   if (runs.some((run) => run.clock)) rows.push(['time', ...each((run, { cycles }) => (run.clock ? timeText(cycles / run.clock) : ''))]);
   rows.push(['cores busy', ...each((_, { busy }) => percent(busy))]);
@@ -137,14 +137,17 @@ function showRange(view) {
       return found ? `${bytesText(found[1])}${cycles ? `, ${percent(found[1] / cycles / run.resources[found[0]].rate)}` : ''}` : '';
     })]);
   });
-  rows.push(['energy', ...each((_, { energy }) => jouleText(energy))]);
-  if (runs.some((run) => run.clock)) rows.push(['average power', ...each((run, { energy, cycles }) => (run.clock && cycles ? wattText(energy / cycles * run.clock * 1e-12) : ''))]);
-  rows.push(['operations', ...each((_, { operations }) => number(operations))]);
-  rows.push(['intensity', ...each((_, { operations, bytes }) => (bytes ? `${number(operations / bytes)} op/B` : 'no bytes'))]);
-  rows.push(['performance', ...each((run, found) => {
-    const roof = roofAt(run, found);
-    return found.cycles ? `${number(found.operations / found.cycles)} op/cycle${roof && runs.length === 1 ? `, ${percent(found.operations / found.cycles / roof)} of its roof` : ''}` : '';
-  })]);
+  const paid = runs.some(hasEnergy);
+  if (paid) rows.push(['energy', ...each((_, { energy }) => jouleText(energy))]);
+  if (paid && runs.some((run) => run.clock)) rows.push(['average power', ...each((run, { energy, cycles }) => (run.clock && cycles ? wattText(energy / cycles * run.clock * 1e-12) : ''))]);
+  if (runs.some((run) => run.a_macs.some(Boolean) || run.a_vector.some(Boolean))) {
+    rows.push(['operations', ...each((_, { operations }) => number(operations))]);
+    rows.push(['intensity', ...each((_, { operations, bytes }) => (bytes ? `${number(operations / bytes)} op/B` : 'no bytes'))]);
+    rows.push(['performance', ...each((run, found) => {
+      const roof = roofAt(run, found);
+      return found.cycles ? `${number(found.operations / found.cycles)} op/cycle${roof && runs.length === 1 ? `, ${percent(found.operations / found.cycles / roof)} of its roof` : ''}` : '';
+    })]);
+  }
   const most = runs.length === 1 && all[0].cycles ? all[0].operators.slice(0, 3).map(([operator, cycles]) => `${runs[0].operators[operator] ?? '(none)'} ${percent(cycles / all[0].cycles)}`) : [];
   if (most.length && all[0].operators.length > 0) rows.push(['operators', most.join(', ')]);
   const table = facts(rows);

@@ -23,6 +23,9 @@ function inkOn(colour) {
   return 0.299 * red + 0.587 * green + 0.114 * blue > 150 ? '#14171b' : '#ffffff';
 }
 
+// Many traces tell no energy.
+const hasEnergy = (run) => run.staticEnergy > 0 || run.energy.some((energy) => energy > 0);
+
 function colourOf(view, run, event) {
   if (view.mode === 'cause') return view.causeColours[run.causes[run.cause[event]]];
   if (view.mode === 'operator') return operatorColour(run.a_operator[run.activity[event]]);
@@ -59,7 +62,7 @@ function layout(view) {
     run.buffers.forEach((buffer, index) => {
       add(run, CURVE, GAP + 4, { paint: paintHeld, write: writeCurve, name: buffer.name, unit: 'bytes held', buffer: index, curve: true });
     });
-    if (run.staticEnergy || run.energy.some((energy) => energy > 0)) add(run, CURVE, GAP + 4, { paint: paintPower, write: writeCurve, name: 'power', unit: run.clock ? 'W' : 'pJ/cycle', curve: true });
+    if (hasEnergy(run)) add(run, CURVE, GAP + 4, { paint: paintPower, write: writeCurve, name: 'power', unit: run.clock ? 'W' : 'pJ/cycle', curve: true });
     y += 6;
   }
   view.tracks = tracks;
