@@ -286,9 +286,9 @@ def _accounts(timeline: Timeline, resources: list[CycleLedger]) -> dict[str, Flo
             found[account] = np.zeros(operators)
             found[account][-1] = timeline.memory.energy_by_command_pj.get(command, 0.0)
     attributed = np.zeros(operators, dtype=np.int64)
-    names = (*program.operator_names, NO_OPERATOR)
+    rows = {name: row for row, name in reversed([*enumerate((*program.operator_names, NO_OPERATOR))])}
     for name, cycles in cycles_by_operator(timeline).items():
-        attributed[names.index(name)] += cycles
+        attributed[rows[name]] += cycles
     useful = np.zeros(operators, dtype=np.int64)
     for one in resources:
         useful += one.cycles[:, [label in USEFUL for label in one.labels]].sum(axis=1)

@@ -46,9 +46,10 @@ def write_schedule(schedule: Schedule) -> str:
         "dram_cuts": schedule.dram_cuts,
         "tiling_numbers": schedule.tiling_numbers,
     }
-    lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in content.items()]
+    as_json = json.JSONEncoder(ensure_ascii=False).encode
+    lines = [f"  {as_json(key)}: {as_json(value)}" for key, value in content.items()]
     if schedule.dram_tensors is not None:
-        rows = ",\n    ".join(json.dumps(_row(tensor), ensure_ascii=False) for tensor in schedule.dram_tensors)
+        rows = ",\n    ".join(as_json(_row(tensor)) for tensor in schedule.dram_tensors)
         lines.append(f'  "dram_tensors": [\n    {rows}\n  ]')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

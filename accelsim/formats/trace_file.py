@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ def json_values(content: bytes, place: str) -> list[Any]:
             found.append(value)
             while text[at : at + 1].isspace():
                 at += 1
+    except InvalidOperation:
+        raise FormatError(f"{place}: holds a number whose exponent has too many digits; write it out") from None
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{place}: is not JSON: {error}") from None
     return found

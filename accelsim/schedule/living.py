@@ -157,7 +157,7 @@ class _Result(NamedTuple):
 def _result(tiling: Tiling, place: int) -> _Result:
     workload, name = tiling.workload, tiling.schedule.order[place]
     group, layer_group = tiling.group_of[place], tiling.layer_group_of[place]
-    is_stored, same_group, least_end = name in workload.outputs, [], 0
+    is_stored, same_group, least_end = workload.is_output(name), [], 0
     for reader in workload.consumers[name]:
         other = tiling.place[reader]
         if tiling.layer_group_of[other] != layer_group:

@@ -128,7 +128,7 @@ def operand_boxes(operator: Operator, box: Box) -> list[tuple[str, Box]]:
 
 
 def _needed_outside(workload: Workload, operator: Operator, inside: set[str]) -> bool:
-    return operator.name in workload.outputs or any(
+    return workload.is_output(operator.name) or any(
         reader not in inside for reader in workload.consumers[operator.name]
     )
 

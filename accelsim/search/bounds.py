@@ -30,7 +30,7 @@ def least_latency_cycles(workload: Workload, accelerator: Accelerator) -> int:
         else:
             cycles += share * work.operations / float(accelerator.vector_ops_per_cycle)
         moved += operator.weight_bytes
-        if operator.name in workload.outputs:
+        if workload.is_output(operator.name):
             stored = share if soma else 1.0
             moved += stored * operator.output.elements * operator.output.bits * workload.batch / 8
         loaded: dict[str, float] = {}  # an input that several operands read is loaded once

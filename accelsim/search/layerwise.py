@@ -164,7 +164,7 @@ class _Usage:
         self.outputs = [step.block.output_bytes for step in steps]
         self.first = [tiling.first(place) for place in range(len(tiling.schedule.order))]
         workload = tiling.workload
-        self.stored = [name in workload.outputs or bool(workload.consumers[name]) for name in tiling.schedule.order]
+        self.stored = [workload.is_output(name) or bool(workload.consumers[name]) for name in tiling.schedule.order]
         self.weights = [tiling.workload.operator(name).weight_bytes for name in tiling.schedule.order]
         self.bytes = np.zeros(len(steps) + 1, dtype=np.int64)
         """Bytes alive at each position, -1 first."""

@@ -107,7 +107,7 @@ def network_of(workload: Workload) -> Network:
         *(np.ascontiguousarray(column) for column in shapes),
         _column([operator.output.bits for operator in operators]),
         _column([operator.weight_bytes for operator in operators]),
-        _column([operator.name in workload.outputs for operator in operators]),
+        _column([workload.is_output(operator.name) for operator in operators]),
         _column([isinstance(one, Conv2d) and one.fully_connected for one in operators]),
         _column(source_begin),
         *(_column(column) for column in source_table.T),

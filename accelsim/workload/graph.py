@@ -98,6 +98,14 @@ class Workload:
                 found[producer].append(operator.name)
         return {name: tuple(names) for name, names in found.items()}
 
+    @cached_property
+    def _output_names(self) -> frozenset[str]:
+        return frozenset(self.outputs)
+
+    def is_output(self, name: str) -> bool:
+        """Whether the result of the operator of that name must end in DRAM."""
+        return name in self._output_names
+
     def operator(self, name: str) -> Operator:
         """The operator of that name."""
         return self.operators[self.index[name]]

@@ -311,6 +311,12 @@ BAD_JSON = {
 }
 
 
+def test_a_number_of_json_that_would_fill_memory(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text('{"workload_graph": [{"Id": 1, "NodeType": 4, "runtime": 1e900000000}]}')
+    with pytest.raises(FormatError, match="must be a whole number from 0"):
+        load_trace(tmp_path / "t.json", small())
+
+
 @pytest.mark.parametrize("name", BAD_JSON)
 def test_json_that_is_no_trace(tmp_path: Path, name: str) -> None:
     content, message = BAD_JSON[name]

@@ -197,6 +197,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ("no.json", b"{"),
         ("bytes.json", b"\xff\xfe\x00"),
         ("deep.json", b"[" * 100_000),
+        ("huge.json", b'[{"ts": 1e%d}]' % 10**18),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(FormatError, match=name):
