@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field, PlainValidator
 
 from accelsim.hardware.fields import Bytes, EnergyPerByte, FieldMistake, Fields, Rate
@@ -67,6 +69,18 @@ class Buffer:
     write_pj_per_byte: float
     ports: Ports | None = None
     """None where they are not described."""
+
+    def read_cycles(self, read_bytes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Cycles that the read port takes for so many bytes each; 0 where it never limits."""
+        if not (rate := self.read_bytes_per_cycle):
+            return np.zeros_like(read_bytes)
+        return -(-read_bytes * rate.denominator // rate.numerator)
+
+    def access_pj(
+        self, read_bytes: npt.NDArray[np.int64], written_bytes: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float64]:
+        """Energy of so many bytes read and written."""
+        return self.read_pj_per_byte * read_bytes + self.write_pj_per_byte * written_bytes
 
 
 def make_buffers(fields: Mapping[str, BufferFields]) -> dict[str, Buffer]:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from accelsim.errors import MappingError, UnsupportedOperator
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.dataflow import TileColumns
-from accelsim.hardware.dataflow.spatial_cores import AccessCosts, Grid, SpatialCores
+from accelsim.hardware.dataflow.spatial_cores import SpatialCores
+from accelsim.hardware.dataflow.spatial_mapper import AccessCosts, Grid
 from accelsim.library import load_accelerator
 from tests.naive import spatial_cores as naive
 
@@ -164,7 +165,7 @@ def test_senseless_tiles_are_refused(edge: Accelerator, shape: tuple[int, ...], 
 
 
 def test_one_signature_is_compiled(edge: Accelerator) -> None:
-    from accelsim.hardware.dataflow.spatial_cores import map_tiles
+    from accelsim.hardware.dataflow.spatial_mapper import map_tiles
 
     rows = [(1, 64, 128, 128, 4, 4, 1, 1, 1, 1, 1, 0)] * 3
     frozen = columns_of(rows)

@@ -178,6 +178,8 @@ class Dataflow(ABC):
 
 MOST_CYCLES = 1 << 28
 """More cycles are not gone through one by one: their counts alone would take 2 GiB."""
+MOST_MACS = 1 << 52
+"""Above this many multiply-accumulates in one tile, energies (``float64``) would no longer count each access."""
 
 
 def every_cycle(cycles: int) -> IntColumn:
@@ -185,10 +187,6 @@ def every_cycle(cycles: int) -> IntColumn:
     if cycles > MOST_CYCLES:
         raise InputError(f"this takes {cycles} cycles; at most {MOST_CYCLES} are clocked")
     return np.zeros(cycles, np.int64)
-
-
-MOST_MACS = 1 << 52
-"""Above this many multiply-accumulates in one tile, energies (``float64``) would no longer count each access."""
 
 
 def checked_tiles(tiles: TileColumns, most_macs: int = MOST_MACS) -> TileColumns:

@@ -112,11 +112,10 @@ class DirectConvolution(Dataflow):
         cycles: IntColumn = np.empty(len(tiles.batch), np.int64)
         count_cycles(nest, self.engine, cycles)
         read_bytes = self._read_bytes(nest)
-        if rate := self.buffer.read_bytes_per_cycle:
-            cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
+        cycles = np.maximum(cycles, self.buffer.read_cycles(read_bytes))
         written_bytes = tiles.batch * tiles.filters * tiles.rows * tiles.columns
         macs = self._macs(tiles)
-        buffer_pj = self.buffer.read_pj_per_byte * read_bytes + self.buffer.write_pj_per_byte * written_bytes
+        buffer_pj = self.buffer.access_pj(read_bytes, written_bytes)
         return TileCosts(cycles, np.stack([self.mac_pj * macs, buffer_pj], axis=1))
 
     def port_bytes(self, tiles: TileColumns) -> IntColumn:

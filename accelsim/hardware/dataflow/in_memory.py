@@ -153,11 +153,10 @@ class InMemory(Dataflow):
         products = self._products(tiles)
         cycles, additions = self._count(products)
         read_bytes = self._read_bytes(products, additions)
-        if rate := self.buffer.read_bytes_per_cycle:
-            cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
+        cycles = np.maximum(cycles, self.buffer.read_cycles(read_bytes))
         written_bytes = _written_bytes(products, additions)
         macs = products.repeats * products.M * products.N * products.K
-        buffer_pj = self.buffer.read_pj_per_byte * read_bytes + self.buffer.write_pj_per_byte * written_bytes
+        buffer_pj = self.buffer.access_pj(read_bytes, written_bytes)
         return TileCosts(cycles, np.stack([self.mac_pj * macs, buffer_pj], axis=1))
 
     def port_bytes(self, tiles: TileColumns) -> IntColumn:

@@ -46,6 +46,12 @@ def ungrouped(tiles: TileColumns) -> tuple[IntColumn, TileColumns]:
     return -(-tiles.filters // filters) * np.where(own_weights, tiles.batch, 1), nest
 
 
+def distinct_tiles(tiles: TileColumns) -> tuple[TileColumns, IntColumn]:
+    """Each tile once, and for every tile of ``tiles`` its row there: what is dear is worked out once."""
+    rows, inverse = np.unique(np.stack(tiles, axis=1), axis=0, return_inverse=True)
+    return TileColumns(*(np.ascontiguousarray(column) for column in rows.T)), inverse.reshape(-1)
+
+
 def matrix_products(tiles: TileColumns) -> Products:
     """Output positions by filters over the terms of each sum; kernels are unrolled, nothing is copied."""
     repeats, nest = ungrouped(tiles)

@@ -49,7 +49,7 @@ from accelsim.hardware.dataflow.dataflow import (
     every_cycle,
     tile_text,
 )
-from accelsim.hardware.dataflow.products import matrix_products, ungrouped
+from accelsim.hardware.dataflow.products import distinct_tiles, matrix_products, ungrouped
 from accelsim.hardware.dataflow.row_passes import (
     ConvolutionShape,
     RowArray,
@@ -128,13 +128,10 @@ class RowStationary(Dataflow):
         """Each tile's best mapping, bounded below by what the buffer's read port delivers, if it has a bandwidth."""
         tiles, cycles, words = self._map(tiles)
         reads, writes = self._words(tiles, words)
-        if rate := self.buffers["global"].read_bytes_per_cycle:
-            read_bytes = reads["global"] * self.word_bytes
-            cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
+        cycles = np.maximum(cycles, self.buffers["global"].read_cycles(reads["global"] * self.word_bytes))
         energy_pj = [self.mac_pj * reads["sum"]]
         for name, buffer in self.buffers.items():
-            of_words = buffer.read_pj_per_byte * reads[name] + buffer.write_pj_per_byte * writes[name]
-            energy_pj.append(of_words * self.word_bytes)
+            energy_pj.append(buffer.access_pj(reads[name], writes[name]) * self.word_bytes)
         return TileCosts(cycles, np.stack(energy_pj, axis=1))
 
     def accessed_bytes(self, tiles: TileColumns) -> Mapping[str, tuple[IntColumn, IntColumn]]:
@@ -180,19 +177,17 @@ class RowStationary(Dataflow):
         rate = self.buffers["global"].read_bytes_per_cycle or Fraction(1)
         headroom = self.array.rows * self.array.columns * self.word_bytes * rate.denominator * 8
         tiles = checked_tiles(tiles, min(MOST_MACS, (1 << 62) // headroom))
-        distinct, inverse = np.unique(np.stack(tiles, axis=1), axis=0, return_inverse=True)
-        columns = TileColumns(*(np.ascontiguousarray(column) for column in distinct.T))
-        cycles: IntColumn = np.empty(len(distinct), np.int64)
-        words: IntColumn = np.empty((len(distinct), len(WordCounts._fields)), np.int64)
-        failed = int(map_tiles(*ungrouped(columns), self.array, cycles, words))
+        distinct, inverse = distinct_tiles(tiles)
+        cycles: IntColumn = np.empty(len(distinct.batch), np.int64)
+        words: IntColumn = np.empty((len(cycles), len(WordCounts._fields)), np.int64)
+        failed = int(map_tiles(*ungrouped(distinct), self.array, cycles, words))
         if failed >= 0:
             raise MappingError(
-                f"no mapping fits tile {tile_text(columns, failed)}: an element needs room for one row of a filter, of "
-                f"which at most {self.array.input_words} words are worked on at once (buffers.filter holds "
+                f"no mapping fits tile {tile_text(distinct, failed)}: an element needs room for one row of a filter, "
+                f"of which at most {self.array.input_words} words are worked on at once (buffers.filter holds "
                 f"{self.array.filter_words} words), and for one sum (buffers.sum holds {self.array.sum_words}). Raise "
                 "what is short."
             )
-        inverse = inverse.reshape(-1)
         return tiles, cycles[inverse], words[inverse]
 
 

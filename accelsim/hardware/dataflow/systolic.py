@@ -154,15 +154,13 @@ class SystolicArray(Dataflow):
         products = self._products(tiles)
         accesses = self._accesses(products)
         read_bytes, written_bytes = _read_bytes(accesses), _written_bytes(accesses)
-        cycles = self.shared_cycles(products)
-        if rate := self.buffer.read_bytes_per_cycle:
-            cycles = np.maximum(cycles, -(-read_bytes * rate.denominator // rate.numerator))
+        cycles = np.maximum(self.shared_cycles(products), self.buffer.read_cycles(read_bytes))
         if self.buffer.ports:
             use = self._port_use(self.buffer.ports, tiles, products)
             cycles = np.maximum(cycles, use.cycles)
             read_bytes = use.read_words * self.buffer.ports.width_bytes
             written_bytes = use.write_words * self.buffer.ports.width_bytes
-        buffer_pj = self.buffer.read_pj_per_byte * read_bytes + self.buffer.write_pj_per_byte * written_bytes
+        buffer_pj = self.buffer.access_pj(read_bytes, written_bytes)
         macs = products.repeats * products.M * products.N * products.K
         energy_pj: FloatTable = np.stack([self.mac_pj * macs, buffer_pj, *self._accumulator_pj(products)], axis=1)
         return TileCosts(cycles, energy_pj)
