@@ -241,7 +241,7 @@ def _whole(fields: dict[str, Any], name: str, here: str, largest: int = LARGEST)
         return 0
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,20}", value):
         value = int(value)
-    if isinstance(value, Decimal) and abs(value) <= largest and value == (near := int(value)):
+    if isinstance(value, Decimal) and 0 <= value <= largest and value == (near := int(value)):
         value = near
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
         raise FormatError(f"{here}: {name} is {str(value)[:40]!r}; must be a whole number from 0 to {largest:,}")
