@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,6 +19,7 @@ from accelsim.schedule.notation import Schedule
 from accelsim.workload.graph import Workload
 from accelsim.workload.models.builder import Builder
 from accelsim.workload.operator import ArrayWork
+from accelsim.workload.operators import Conv2d
 
 MACHINES = {name: load_accelerator(name, ["buffers.global.capacity=64 MiB"]) for name in list_accelerators()} | {
     "nvdla_large with squares": load_accelerator(
@@ -26,11 +29,16 @@ MACHINES = {name: load_accelerator(name, ["buffers.global.capacity=64 MiB"]) for
 }
 
 
-def layer(channels: int, filters: int, size: int, kernel: int, stride: int, groups: int) -> Workload:
+def layer(channels: int, filters: int, size: int, kernel: int, stride: int, groups: int, dilation: int) -> Workload:
     net = Builder(plain=True)
     image = net.input("image", (channels * groups, size, size))
     net.conv("layer", image, filters * groups, (kernel, kernel), stride, groups=groups)
-    return net.workload("net")
+    workload = net.workload("net")
+    [operator] = workload.operators
+    assert isinstance(operator, Conv2d)
+    padding = (kernel - 1) * dilation // 2
+    dilated = replace(operator, dilation=(dilation, dilation), padding=(padding, padding))
+    return replace(workload, operators=(dilated,))
 
 
 layers = st.builds(
@@ -41,11 +49,14 @@ layers = st.builds(
     kernel=st.sampled_from([1, 3, 5]),
     stride=st.integers(1, 2),
     groups=st.sampled_from([1, 1, 4]),
+    dilation=st.sampled_from([1, 1, 2, 3]),
 )
 
 
 def work_columns(works: list[ArrayWork]) -> TileColumns:
-    return TileColumns(*(np.array(column) for column in zip(*(work[:12] for work in works), strict=True)))
+    return TileColumns(
+        *(np.array(column) for column in zip(*(work[: len(TileColumns._fields)] for work in works), strict=True))
+    )
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)

@@ -284,7 +284,7 @@ LAYERS: dict[str, Callable[..., tuple[Array, int, Any]]] = {
 
 
 def cycles_of(dataflow: Dataflow, work: ArrayWork) -> int:
-    return int(dataflow.cost(TileColumns(*(np.array([size]) for size in work[:14]))).cycles[0])
+    return int(dataflow.cost(TileColumns(*(np.array([size]) for size in work[: len(TileColumns._fields)]))).cycles[0])
 
 
 def random_values(random: np.random.Generator, operator: Operator, batch: int) -> tuple[list[Array], list[Array]]:
