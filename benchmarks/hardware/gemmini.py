@@ -20,6 +20,7 @@ import accelsim
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.tables import (
+    SHAPE_COLUMNS,
     ActivityKind,
     ActivityTable,
     Arbitration,
@@ -131,7 +132,7 @@ def mapped(row: dict[str, str], accelerator: Accelerator, *, overlap: bool) -> P
         releases=ReleaseTable(empty, empty),
         buffers=BufferTable(empty),
         energy_pj=np.zeros((len(kind), 1)),
-        shapes=np.zeros((0, 12), dtype=np.int64),
+        shapes=np.zeros((0, len(SHAPE_COLUMNS)), dtype=np.int64),
         resource_names=("core", "dram"),
         queue_names=("core", "dram"),
         buffer_names=(),
