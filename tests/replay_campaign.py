@@ -52,6 +52,10 @@ FEW_MOVES: dict[str, dict[str, Any]] = {
 LARGE = ("bert", "gpt2", "llama2", "mixtral")
 
 
+class OutOfTime(Exception):  # noqa: N818 (no OSError, which readers of files catch, as TimeoutError is)
+    """A combination has had its time."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One combination, and its name in the results."""
@@ -91,7 +95,7 @@ def outcome(cell: Cell, seconds: float, search_seconds: float) -> dict[str, Any]
                 signal.setitimer(signal.ITIMER_PROF, 0.2)
                 return
             frame = frame.f_back
-        raise TimeoutError
+        raise OutOfTime
 
     signal.signal(signal.SIGPROF, too_long)
     signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -104,7 +108,7 @@ def outcome(cell: Cell, seconds: float, search_seconds: float) -> dict[str, Any]
         found |= {"result": "refused", "error": type(error).__name__, "why": str(error)}
     except AssertionError:
         found["result"] = "different"
-    except (TimeoutError, MemoryError) as error:
+    except (OutOfTime, MemoryError) as error:
         found |= {"result": "unfinished", "error": type(error).__name__}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -97,13 +97,10 @@ def test_the_critical_path_has_no_gaps(timeline):
     assert events.finish_cycles[path[-1]] == timeline.latency_cycles
     for before, after in zip(path[:-1].tolist(), path[1:].tolist(), strict=True):
         moments = {int(column[before]) for column in (events.start_cycles, events.end_cycles, events.finish_cycles)}
-        if (
-            events.cause[after] == Cause.LIMIT
-        ):  # a latency behind the end of one of the grants that the event is made of
+        if events.cause[after] == Cause.LIMIT:  # a latency behind the end of one of the grants in that event
             latency = int(timeline.program.resources.latency_cycles[events.resource[before]])
-            moments.update(
-                range(int(events.start_cycles[before]) + latency, int(events.end_cycles[before]) + latency + 1)
-            )
+            start, end = int(events.start_cycles[before]), int(events.end_cycles[before])
+            moments.update(range(start + latency, end + latency + 1))
         assert int(events.start_cycles[after]) in moments
         assert events.cause_activity[after] == events.activity[before]
 
