@@ -169,7 +169,7 @@ function roofAt(run, { operations, bytes }) {
 // A small roofline: the machine's roofs, each whole run as a ring, the range as a disc.
 function inset(view, ranges) {
   const known = view.runs.filter((run) => run.roofs?.array && run.roofs.bandwidth);
-  if (!known.length) return make('p', { class: 'note' }, 'No roofline: the trace does not say what its machine attains.');
+  if (!known.length) return make('p', { class: 'note' }, 'No roofline: the run moves nothing to or from memory, or the trace does not say what its machine attains.');
   const svg = svgMake('svg', { viewBox: `0 0 ${WIDE} ${TALL}`, class: 'inset', role: 'img' });
   const points = view.runs.flatMap((run, index) => (known.includes(run) ? [[index, figures(run, 0, view.longest), true], [index, ranges[index], false]] : []))
     .filter(([, { operations, cycles }]) => operations && cycles).map(([index, found, all]) => ({
