@@ -36,6 +36,7 @@ from accelsim.workload.graph import Workload
 Tell = Callable[[str], AbstractContextManager[Any]]
 """Shows what is being done, for as long as it is being done."""
 Search = Callable[["Job", Workload, Accelerator], SearchResult]
+BYTE_BITS = 8
 
 
 class Found(NamedTuple):
@@ -135,7 +136,7 @@ class Job:
         }
         facts |= {"workload_parameters": self.parameters} if self.parameters else {}
         facts |= {"allow_unsupported": True} if self.allow_unsupported else {}
-        notes = (*accelerator.notes, *workload.notes)
+        notes = (*accelerator.notes, *_of_precision(workload, accelerator), *workload.notes)
         if given is not None:
             return Found(workload, accelerator, given, facts, notes)
         began = time.perf_counter()
@@ -178,3 +179,15 @@ class Job:
         """Searches, lowers, and simulates; the timeline's provenance says how."""
         found = self.find_schedule()
         return found.run(found.lower(), self.engine)
+
+
+def _of_precision(workload: Workload, accelerator: Accelerator) -> tuple[str, ...]:
+    """What is to be known where numbers wider than a byte are multiplied by an array of no stated width."""
+    bits = workload.product_bits
+    if bits <= BYTE_BITS or accelerator.arithmetic.bits is not None:
+        return ()
+    return (
+        f"products of {bits}-bit numbers take the time and energy of any other, only their bytes count: "
+        f"'{accelerator.name}' does not say what its array multiplies. --set pe_array.precision.bits={BYTE_BITS} "
+        f"makes each several products of {BYTE_BITS} bits, --bits {BYTE_BITS} counts a quantized model",
+    )

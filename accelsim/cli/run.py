@@ -131,7 +131,7 @@ def demo_command() -> None:
     timelines = []
     for scheduler in dict.fromkeys(("layerwise", BEST)):
         model = str(shipped_onnx("resnet50"))
-        timeline, _ = run(workload=model, hardware="soma_edge", scheduler=scheduler, time_limit=20.0)
+        timeline, _ = run(workload=model, hardware="soma_edge", scheduler=scheduler, bits=8, time_limit=20.0)
         timelines.append(timeline)
         click.echo(f"{report(timeline)}\n")
     if len(timelines) > 1:

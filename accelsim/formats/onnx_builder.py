@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -17,7 +17,9 @@ from accelsim.workload.tensor import Tensor
 from accelsim.workload.views import reshaped
 
 INDEX_BITS = 32
-"""Bits of an integer input (token ids), whatever the file stores."""
+"""Bits of an integer input (token ids), where the bits of everything are given."""
+UNKNOWN_BITS = 32
+"""Bits of a value whose type nothing tells."""
 
 
 def sample_shape(shape: Shape) -> Shape:
@@ -28,11 +30,11 @@ def sample_shape(shape: Shape) -> Shape:
 class Builder:
     """Operators and operands under construction, by the names of the ONNX values that they stand for."""
 
-    def __init__(self, graph: Graph, bits: int, value_bits: Mapping[str, int] | None = None) -> None:
-        """``value_bits`` are the bits of an element of each value, where they are not ``bits`` for all."""
+    def __init__(self, graph: Graph, bits: int | None = None) -> None:
+        """``bits`` an element for everything, instead of those of the values' types."""
         self.graph = graph
-        self.bits = self._weight_bits = bits
-        self._value_bits = value_bits
+        self._of_types = bits is None
+        self.bits = self._weight_bits = bits or UNKNOWN_BITS
         self.operators: dict[str, Operator] = {}
         self.inputs: dict[str, Tensor] = {}
         self.reasons: dict[str, str] = {}
@@ -52,7 +54,7 @@ class Builder:
         self._names = {name for name, _ in graph.inputs}
         for name, is_integer in graph.inputs:
             if self.readers[name]:
-                width = INDEX_BITS if is_integer and value_bits is None else self._bits_of(name)
+                width = INDEX_BITS if is_integer and not self._of_types else self._bits_of(name)
                 tensor = Tensor(name, sample_shape(self.shape(name)), width)
                 self.inputs[name] = tensor
                 self._operands[name] = Operand((Source(name),), tensor.shape)
@@ -92,14 +94,14 @@ class Builder:
 
     def begin(self, node: Node) -> None:
         """What is built from here on belongs to a node: its tensors have the bits of its output, or of its weights."""
-        if self._value_bits is not None:
+        if self._of_types:
             self.bits = self._bits_of(node.output)
             weights = [value for value in node.inputs if value and self.is_constant(value)]
-            largest = max(weights, key=lambda value: prod(self.shape(value)), default=node.output)
+            largest = max(weights, key=lambda value: prod(self.graph.shapes.get(value, ())), default=node.output)
             self._weight_bits = self._bits_of(largest)
 
     def _bits_of(self, value: str) -> int:
-        return self.bits if self._value_bits is None else self._value_bits.get(value, self.bits)
+        return self.graph.bits.get(value, UNKNOWN_BITS) if self._of_types else self.bits
 
     def tensor(self, name: str, shape: Iterable[int]) -> Tensor:
         """A tensor of as many bits per element as what the node computes."""
@@ -229,6 +231,11 @@ class Builder:
         self.operators[name] = replace(operator, weights=(*operator.weights, *weights))
         self.same(node)
         return True
+
+    def narrow(self, node: Node) -> None:
+        """The operator behind input 0, which only this node reads, writes elements of this node's bits."""
+        operator = self.operators[self._origins[node.inputs[0]]]
+        self.operators[operator.name] = replace(operator, output=replace(operator.output, bits=self.bits))
 
     def move(self, node: Node) -> None:
         """Counts a node as moved data: all it reads is read, each output that is used is written."""

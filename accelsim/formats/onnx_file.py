@@ -70,6 +70,8 @@ class Graph:
     constants: frozenset[str]
     arrays: dict[str, Array]
     """Values of the small constants."""
+    bits: dict[str, int]
+    """Of an element of each value, by its type."""
     opset: int
     samples: int
     """Samples that the file fixes as its batch, of which ``shapes`` describe one."""
@@ -141,6 +143,7 @@ def load_graph(path: str | Path, bindings: Mapping[str, int] = MappingProxyType(
             shapes={name: sizes for name, shape in inference.shapes.items() if (sizes := closed(shape)) is not None},
             constants=frozenset(inference.constants),
             arrays=inference.arrays,
+            bits=inference.bits,
             opset=inference.opset,
             samples=samples,
             notes=tuple(notes),

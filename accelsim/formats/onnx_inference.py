@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accelsim.formats.onnx_folding import MAXIMUM_ELEMENTS, Array, fold
+from accelsim.formats.onnx_types import value_bits
 
 if TYPE_CHECKING:
     import onnx
@@ -70,6 +71,8 @@ class Inference:
     shapes: dict[str, OpenShape]
     constants: set[str]
     arrays: dict[str, Array]
+    bits: dict[str, int]
+    """Of an element of each value, by its type."""
     live: list[Node]
     dead_nodes: int
     opset: int
@@ -136,7 +139,8 @@ def infer(
         if needed.intersection(filter(None, node.outputs)):
             live.append(node)
             needed.update(node.inputs, node.captured)
-    return Inference(shapes, constants, arrays, live[::-1], len(computed) - len(live), opset)
+    bits = value_bits(inferred.graph, nodes, constants)
+    return Inference(shapes, constants, arrays, bits, live[::-1], len(computed) - len(live), opset)
 
 
 def _keep_shapes(model: onnx.ModelProto, inferred: onnx.ModelProto, shapes: dict[str, OpenShape]) -> bool:

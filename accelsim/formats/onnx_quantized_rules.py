@@ -1,6 +1,6 @@
 """Rules for the ONNX operators that change between real numbers and quantized ones.
 
-All elements have one width here, so these operators change no traffic; what they compute is counted.
+An operator that quantizes in its output stage writes quantized elements, and what only the array reads stays quantized.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ ON_ARRAY = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 def quantize_linear(builder: Builder, node: Node) -> None:
     """QuantizeLinear: free in the output stage of the operator that alone it reads, else two operations an element."""
     if builder.sole_origin(node.inputs[0]) is not None:
+        builder.narrow(node)
         builder.same(node)
     else:
         _scale(builder, node)

@@ -2,7 +2,7 @@
 
 What is counted, and what is not:
 
-* Weights, biases and activations are of ``bits`` bits each, whatever the file stores; integer inputs (token ids) of 32.
+* Elements have the bits of their types in the file. A constant that is dequantized before it is used counts as stored.
 * Constants are folded first; a subgraph of constants costs nothing. A bias is a parameter like a weight.
 * A batch normalization, or a scale or shift by constants, is folded into the convolution or matrix product before it
   where nothing else reads that; what is left of it is a bias. Elsewhere it is a scale and shift of two operations.
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from accelsim.errors import FormatError, UnsupportedOperator, WorkloadError
-from accelsim.formats.onnx_builder import Builder, Rule
+from accelsim.formats.onnx_builder import UNKNOWN_BITS, Builder, Rule
 from accelsim.formats.onnx_file import Graph, load_graph
 from accelsim.formats.onnx_inference import Node
 from accelsim.formats.onnx_rules import REFUSED, RULES, SEVERAL_OUTPUTS, WITHOUT_DOMAIN
@@ -30,12 +30,13 @@ def read_onnx(
     path: str | Path,
     *,
     batch: int | None = None,
-    bits: int = 8,
+    bits: int | None = None,
     allow_unsupported: bool = False,
     bind: Mapping[str, int] = MappingProxyType({}),
 ) -> Workload:
     """The workload in an ONNX file, ``batch`` samples at once (default: as many as the file fixes, or 1).
 
+    ``bits`` count for every weight and activation, instead of those of the types; integer inputs then have 32.
     ``bind`` gives sizes to free dimensions of the inputs, by their name in the file or as ``INPUT.AXIS``, and values to
     integer inputs. A leading dimension of an input that is free and not bound becomes 1. One that is N is taken as N
     samples, if everything computed scales with it; if not, it is part of one sample, and a note says so.
@@ -49,12 +50,21 @@ def read_onnx(
     """
     path = Path(path)
     graph = load_graph(path, bind)
-    notes = [f"weights and activations are counted at {bits} bits an element, whatever the file stores", *graph.notes]
+    notes = [_of_bits(graph, bits), *graph.notes]
     try:
         workload = workload_of(path.stem, graph, Builder(graph, bits), notes, allow_unsupported=allow_unsupported)
         return workload if batch is None else workload.with_batch(batch)
     except (FormatError, WorkloadError) as error:
         raise type(error)(f"{path}: {error}") from error
+
+
+def _of_bits(graph: Graph, bits: int | None) -> str:
+    """The note that says what elements are taken to be."""
+    if bits is not None:
+        return f"weights and activations are counted at {bits} bits an element, whatever the file stores"
+    computed = {graph.bits.get(node.output, UNKNOWN_BITS) for node in graph.nodes}
+    widths = " and ".join(map(str, sorted(computed)))
+    return f"elements have the bits of their types in the file, results {widths}; --bits counts all of them alike"
 
 
 def workload_of(

@@ -87,7 +87,7 @@ def from_torch(
                 "scales with it"
             )
             samples = 1
-    builder = Builder(graph, bits or 32, None if bits else translated.bits)
+    builder = Builder(graph, bits)
     builder.reasons |= translated.reasons
     if bits:
         notes.append(f"weights and activations are counted at {bits} bits an element, whatever the module's types")
@@ -150,6 +150,7 @@ def _trace(
         shapes=translated.shapes,
         constants=frozenset(translated.constants),
         arrays={},
+        bits=translated.bits,
         opset=OPERATOR_SET,
         samples=1,
         notes=(),

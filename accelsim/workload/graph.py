@@ -116,6 +116,12 @@ class Workload:
         return sum(work.macs for work in self._works if isinstance(work, ArrayWork))
 
     @cached_property
+    def product_bits(self) -> int:
+        """Bits of the widest numbers that are multiplied; 0 where none are."""
+        works = (work for work in self._works if isinstance(work, ArrayWork))
+        return max((max(work.weight_bits, work.input_bits) for work in works), default=0)
+
+    @cached_property
     def vector_ops(self) -> int:
         """Vector operations of the whole batch, without recomputation."""
         return sum(work.operations for work in self._works if isinstance(work, VectorWork))

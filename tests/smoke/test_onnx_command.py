@@ -40,6 +40,19 @@ def test_bindings_that_are_missing_or_mistaken(network: Path, tmp_path: Path, op
     assert done.stdout == "" and message in done.stderr
 
 
+def test_bits_are_those_of_the_file_unless_told(network: Path, tmp_path: Path) -> None:
+    arguments = ("run", network, "--hardware", "soma_edge", "--bind", "height=10", "--json")
+    read, cycles, said = [], [], []
+    for more in ((), ("--bits", 8), ("--set", "pe_array.precision.bits=8")):
+        done = in_this_process(*arguments, *more, folder=tmp_path)
+        read.append(json.loads(done.stdout)["dram_read_bytes"])
+        cycles.append(json.loads(done.stdout)["cycles_by_cause"]["compute"])
+        said.append("does not say what its array multiplies" in done.stderr)
+    assert read == [4 * (4 * 80 + 6 * 36), 4 * 80 + 6 * 36, 4 * (4 * 80 + 6 * 36)]
+    assert said == [True, False, False]
+    assert cycles[2] > cycles[0]
+
+
 def test_only_onnx_files_have_free_dimensions(tmp_path: Path) -> None:
     arguments = ("run", "soma.resnet50", "--hardware", "soma_edge", "--bind", "height=10")
     assert "no parameter 'bind'" in in_this_process(*arguments, folder=tmp_path, status=2).stderr

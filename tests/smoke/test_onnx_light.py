@@ -11,10 +11,10 @@ import onnx
 import pytest
 from onnx import shape_inference
 
-from accelsim.formats.onnx_reader import read_onnx
 from accelsim.workload.cut import cut_to_fit
 from accelsim.workload.graph import TileRule
 from accelsim.workload.tensor import whole_box
+from tests.unit.onnx_models import read_onnx
 
 FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 NETWORKS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from accelsim.formats import onnx_reader
+
 Sizes = Sequence[int | str]
+read_onnx = partial(onnx_reader.read_onnx, bits=8)
+"""At a byte an element, so that bytes are elements; ``test_onnx_types.py`` is about the types of files."""
 
 
 def node(op: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from accelsim.errors import UnsupportedOperator, WorkloadError
-from accelsim.formats.onnx_reader import read_onnx
 from accelsim.workload.graph import Workload
 from accelsim.workload.operator import Source
 from accelsim.workload.operators import Conv2d, Embedding, MatMul, Pool
 from accelsim.workload.tensor import Reshape, Slice, whole_box
-from tests.unit.onnx_models import model, node, save
+from tests.unit.onnx_models import model, node, read_onnx, save
 
 IMAGE = {"x": (1, 4, 8, 8)}
 

@@ -12,8 +12,7 @@ import pytest
 from onnx import TensorProto
 
 from accelsim.errors import FormatError, InputError, WorkloadError
-from accelsim.formats.onnx_reader import read_onnx
-from tests.unit.onnx_models import model, node, save
+from tests.unit.onnx_models import model, node, read_onnx, save
 
 IMAGE = {"x": (1, 4, 8, 8)}
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"

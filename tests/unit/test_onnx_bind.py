@@ -11,11 +11,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from accelsim.errors import InputError, UnknownName, UnsupportedOperator, WorkloadError
-from accelsim.formats.onnx_reader import read_onnx
 from accelsim.formats.onnx_run import can_run
 from accelsim.library import load_workload
 from tests.naive.onnx_macs import has_onnxruntime
-from tests.unit.onnx_models import model, node, save
+from tests.unit.onnx_models import model, node, read_onnx, save
 
 needs_onnxruntime = pytest.mark.skipif(not has_onnxruntime(), reason="onnxruntime (extra onnx-run) is not installed")
 

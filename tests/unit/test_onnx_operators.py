@@ -11,12 +11,11 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from accelsim.errors import FormatError, UnsupportedOperator
-from accelsim.formats.onnx_reader import read_onnx
 from accelsim.workload.graph import Workload
 from accelsim.workload.operator import ArrayWork, Operator
 from accelsim.workload.operators import Conv2d, ConvTranspose2d, MatMul, Recurrent, Softmax
 from accelsim.workload.tensor import Box, whole_box
-from tests.unit.onnx_models import model, node, save
+from tests.unit.onnx_models import model, node, read_onnx, save
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def shapes(network: Workload) -> list[tuple[object, ...]]:
 
 def test_resnet50_is_that_of_the_onnx_package() -> None:
     """Its file is of version 1.5; it writes the classifier as a matrix product, and a softmax behind it."""
-    plain, exported = load_workload("resnet50"), load_workload(shipped_onnx("resnet50"))
+    plain, exported = load_workload("resnet50"), load_workload(shipped_onnx("resnet50"), bits=8)
     assert shapes(plain) == shapes(exported)
     assert plain.macs == exported.macs
     assert plain.weight_bytes == exported.weight_bytes
