@@ -77,7 +77,7 @@ class _Cutter:
     def add(self, operator: Operator) -> None:
         """Adds an operator, or its parts."""
         operator = replace(operator, operands=tuple(self._rewired(operand) for operand in operator.operands))
-        parts = self._parts_of(operator)
+        parts = self._needed_parts_of(operator) if self.only_where_needed else self._parts_of(operator)
         if len(parts) == 1:
             self._append(operator)
             return
@@ -144,8 +144,6 @@ class _Cutter:
         """The fewest parts of ``operator`` that fit, as equal as can be; itself alone if it fits or cannot be cut."""
         if not isinstance(operator, Conv2d | MatMul | Pool) or self._fits(operator):
             return [operator]
-        if self.only_where_needed and operator.weight_bytes + 2 * self._tile_bytes(operator) <= self.capacity_bytes:
-            return [operator]
         if isinstance(operator, Pool):
             return self._parts_of_pool(operator)
         at_least = -(-2 * self._weight_bytes(operator) // self.capacity_bytes)
@@ -165,6 +163,15 @@ class _Cutter:
             f"{self._weight_bytes(smallest)} bytes, which do not fit twice into a buffer of {self.capacity_bytes} "
             "bytes. Enlarge the buffer."
         )
+
+    def _needed_parts_of(self, operator: Operator) -> list[Operator]:
+        """Its parts where it could not run whole, but they could; else itself."""
+        if operator.weight_bytes + 2 * self._tile_bytes(operator) <= self.capacity_bytes:
+            return [operator]
+        try:
+            return self._parts_of(operator)
+        except WorkloadError:
+            return [operator]
 
     def _parts_of_pool(self, operator: Pool) -> list[Operator]:
         """The fewest parts along the channels whose smallest tile fits twice; single channels if none does."""
