@@ -176,7 +176,7 @@ def test_ten_gigabytes_are_claimed_and_never_taken(tmp_path: Path) -> None:
     limit = 6 << 30  # address space
     finished = subprocess.run(
         [*(sys.executable, "-m", "accelsim", "run", "huge.onnx", "--hardware", "scalesim_32x32", "--json"),
-         *("--set", "buffers.global.capacity=64 GiB")],
+         *("--set", "buffers.global.capacity=64 GiB", "--bits", "8")],
         cwd=tmp_path,
         capture_output=True,
         encoding="utf-8",
