@@ -68,8 +68,11 @@ def draw_ceilings(axis: Axes, roofline: Roofline) -> list[tuple[Text, float]]:
 def _label(
     axis: Axes, text: str, at: tuple[float, float], vertical: str, side: str, color: str = GREEN
 ) -> tuple[Text, float]:
+    from matplotlib.patheffects import withStroke
+
     how: dict[str, Any] = {"va": vertical, "ha": side, "color": color}
     made = axis.annotate(text, at, xytext=(-2, -3), textcoords="offset points", size=7.5, **how)
+    made.set_path_effects([withStroke(linewidth=2.5, foreground="white")])  # a roof may pass behind it
     return made, 0.0
 
 

@@ -217,9 +217,14 @@ function roofLabels(svg, map, found, unit, roof, xs, x, y, taken) {
   if (!slope) return;
   // Along the sloping part, above it; both axes are logarithmic, so its angle is that of a decade by a decade.
   const log = xs[0] + 0.3 * (xs[1] - xs[0]), at = [x(log), y(Math.log10(roof(10 ** log)))];
-  const turn = -Math.atan2(y(0) - y(1), x(1) - x(0)) * 180 / Math.PI;
-  element("text", { class: "halo", "text-anchor": "middle", transform: `translate(${at[0]} ${at[1]}) rotate(${turn}) translate(0 -9)`,
+  const angle = -Math.atan2(y(0) - y(1), x(1) - x(0)), turn = angle * 180 / Math.PI;
+  const made = element("text", { class: "halo", "text-anchor": "middle", transform: `translate(${at[0]} ${at[1]}) rotate(${turn}) translate(0 -9)`,
     "pointer-events": "none" }, svg, `${NAMES[level] || level} ${slope}`);
+  const half = made.getComputedTextLength() / 2;
+  for (let along = -half; along <= half; along += 8) {
+    const middle = [at[0] + along * Math.cos(angle) + 13 * Math.sin(angle), at[1] + along * Math.sin(angle) - 13 * Math.cos(angle)];
+    taken.push([middle[0] - 5, middle[1] - 5, middle[0] + 5, middle[1] + 5]);
+  }
 }
 
 // The point under the pointer, the uppermost one of several.
