@@ -34,11 +34,18 @@ def splits(machine: Machine) -> list[dict[str, int]]:
     return [dict.fromkeys("BCKHW", 1) | {a: machine.rows, b: machine.columns} for a, b in pairs]
 
 
-def block_sizes(a, o, R, S, sH, sW, TH, TW):  # type: ignore[no-untyped-def]
+def kept(n: int, kernel: int, window: int, stride: int) -> int:
+    """Input rows for n positions: all from the first to the last, or, where taps leave gaps, no more than they read."""
+    return min((n - 1) * stride + window, n * kernel if window > kernel else 1 << 60)
+
+
+def block_sizes(a, o, R, S, wH, wW, sH, sW, TH, TW):  # type: ignore[no-untyped-def]
     """All (w1, h1) worth trying: output columns and rows that one pass keeps in the input and output buffers."""
     last = None
-    for w1 in range(min((a // R - S) // sW + 1, o, TW), 0, -1):
-        h1 = min(o // w1, (a // ((w1 - 1) * sW + S) - R) // sH + 1, TH)
+    for w1 in range(min(o, TW), 0, -1):
+        if kept(w1, S, wW, sW) * kept(1, R, wH, sH) > a:
+            continue
+        h1 = max(h for h in range(1, min(o // w1, TH) + 1) if kept(w1, S, wW, sW) * kept(h, R, wH, sH) <= a)
         if h1 != last:
             yield w1, h1
         last = h1
@@ -67,10 +74,10 @@ def best_mapping(machine: Machine, B, C, K, K_group, H, W, R, S, sH, sW, groups,
         comp = TC * TK * TH * TW * TB * R * S
         a, o = machine.al0 // machine.vector // TC, machine.ol0 // machine.lanes
         k_max = machine.wl0 // machine.vector // (R * S * TC)
-        if o == 0 or k_max == 0 or a // wH < wW:
+        if o == 0 or k_max == 0 or kept(1, R, wH, sH) * kept(1, S, wW, sW) > a:
             continue
         NK = up(TK, min(TK, k_max))
-        for w1, h1 in block_sizes(a, o, wH, wW, sH, sW, TH, TW):
+        for w1, h1 in block_sizes(a, o, R, S, wH, wW, sH, sW, TH, TW):
             NH, NW = up(TH, h1), up(TW, w1)
             ops, fil, ofm = B * C * K * R * S * H * W, R * S * C * K, B * H * W * K
             wdup = p["H"] * p["W"] * p["B"]

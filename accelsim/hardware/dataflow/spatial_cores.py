@@ -130,14 +130,12 @@ class SpatialCores(Dataflow):
     def _no_mapping(self, tiles: TileColumns, row: int) -> str:
         grid = self.grid
         taps = int(tiles.kernel_rows[row] * tiles.kernel_columns[row])
-        window_rows = (tiles.kernel_rows[row] - 1) * tiles.dilation_rows[row] + 1
-        window = int(window_rows * ((tiles.kernel_columns[row] - 1) * tiles.dilation_columns[row] + 1))
         channels = int(tiles.channels[row] // tiles.groups[row])
         depth = -(-channels // (grid.vector_length * grid.rows)) * grid.vector_length
         return (
             f"no mapping fits tile {tile_text(tiles, row)}: with its channels split over {grid.rows} rows of PEs, one "
-            f"kernel window takes {window * depth} bytes of buffers.input (it holds "
-            f"{grid.input_entries * grid.vector_length}), its weights {taps * depth} of buffers.weight "
+            f"kernel window takes {taps * depth} bytes of buffers.input (it holds "
+            f"{grid.input_entries * grid.vector_length}) and of buffers.weight "
             f"({grid.weight_entries * grid.vector_length} per lane); one position takes "
             f"{grid.lanes} bytes of buffers.output ({grid.output_entries * grid.lanes}). Raise what is short."
         )

@@ -70,6 +70,20 @@ def _split(mapping: int, dimension: int, grid: Grid) -> int:
 
 
 @kernel
+def _kept(positions: int, kernel: int, window: int, stride: int) -> int:
+    """Input rows (or columns) that an element keeps for neighbouring positions; of a dilated kernel, what taps read."""
+    span = (positions - 1) * stride + window
+    return min(span, positions * kernel) if window > kernel else span
+
+
+@kernel
+def _fitting(rows: int, kernel: int, window: int, stride: int) -> int:
+    """Positions for which that is at most ``rows``; below 1 where none fits."""
+    fitting = (rows - window) // stride + 1
+    return max(fitting, rows // kernel) if window > kernel else fitting
+
+
+@kernel
 def _map_group(
     shape: tuple[int, ...], passes: int, repeats: int, grid: Grid, costs: AccessCosts, best: FloatTable
 ) -> int:
@@ -93,7 +107,7 @@ def _map_group(
         compute_cycles = TC * TK * TH * TW * TB * R * S
         held_inputs, held_outputs = grid.input_entries // TC, grid.output_entries
         held_filters = grid.weight_entries // (R * S * TC)
-        if held_outputs == 0 or held_filters == 0 or held_inputs // wH < wW:
+        if held_outputs == 0 or held_filters == 0 or held_inputs // R < S:
             continue
         NK = _ceil_divide(TK, min(TK, held_filters))
         copies = p_h * p_w * p_b
@@ -101,10 +115,12 @@ def _map_group(
         output_writes = macs // C * TC * p_c
         # Block of one pass: block_columns x block_rows output positions, as the input and output buffers can hold.
         last_rows = 0
-        for block_columns in range(min((held_inputs // wH - wW) // sW + 1, held_outputs, TW), 0, -1):
+        for block_columns in range(
+            min(_fitting(held_inputs // _kept(1, R, wH, sH), S, wW, sW), held_outputs, TW), 0, -1
+        ):
             block_rows = min(
                 held_outputs // block_columns,
-                (held_inputs // ((block_columns - 1) * sW + wW) - wH) // sH + 1,
+                _fitting(held_inputs // _kept(block_columns, S, wW, sW), R, wH, sH),
                 TH,
             )
             if block_rows == last_rows:
