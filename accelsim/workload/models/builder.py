@@ -90,6 +90,11 @@ class Builder:
         output = Tensor(name, (operand.shape[0], *sizes), self._bits)
         return self._add(Pool(name, (operand,), output, kernel=kernel, stride=(stride, stride), padding=padding))
 
+    def average(self, name: str, producers: Producers) -> str:
+        """The average of each channel over the whole image."""
+        _, rows, columns = self.shape(producers)
+        return self.pool(name, producers, (rows, columns), rows, same=False)
+
     def add(self, name: str, *operands: Producers) -> str:
         """The sum of all operands."""
         shape = self.shape(operands[0])

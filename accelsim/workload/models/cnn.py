@@ -22,12 +22,10 @@ def resnet(depth: int = 50, *, image_size: int = 224, classes: int = 1000, bits:
     Raises:
         WorkloadError: another depth, or an image too small for the network.
     """
-    if depth not in RESNET_BLOCKS:
-        raise WorkloadError(f"ResNet of depth {depth} is not known; expected one of {list(RESNET_BLOCKS)}")
-    net = Builder(bits)
+    net, stages = Builder(bits), resnet_stages(depth)
     last = net.conv("conv1", net.input("input", (3, image_size, image_size)), 64, (7, 7), 2)
     last = net.pool("pool1", last, (3, 3), 2)
-    for stage, blocks in enumerate(RESNET_BLOCKS[depth], start=2):
+    for stage, blocks in enumerate(stages, start=2):
         width = 64 << (stage - 2)
         for block in range(blocks):
             name = f"conv_{stage}_{block}"
@@ -39,10 +37,15 @@ def resnet(depth: int = 50, *, image_size: int = 224, classes: int = 1000, bits:
                 last = net.add(f"{name}_res", wide, net.conv(f"conv_{stage}_br", last, 4 * width, stride=stride))
             else:
                 last = net.add(f"{name}_res", last, wide)
-    _, rows, columns = net.shape(last)
-    last = net.pool("pool5", last, (rows, columns), rows, same=False)
-    net.conv("fc", last, classes, fully_connected=True)
+    net.conv("fc", net.average("pool5", last), classes, fully_connected=True)
     return net.workload(f"resnet{depth}")
+
+
+def resnet_stages(depth: int) -> tuple[int, ...]:
+    """Blocks of each stage; raises :class:`WorkloadError` for a depth that the paper has not."""
+    if depth not in RESNET_BLOCKS:
+        raise WorkloadError(f"ResNet of depth {depth} is not known; expected one of {list(RESNET_BLOCKS)}")
+    return RESNET_BLOCKS[depth]
 
 
 def inception_resnet_v1(*, image_size: int = 299, classes: int = 1000, bits: int = 8) -> Workload:
@@ -85,8 +88,7 @@ def inception_resnet_body(net: Builder, image_size: int) -> str:
     joined = _reduction_b(net, joined)
     for block in range(1, 6):
         joined = [_inception_bc(net, f"C{block}", joined, 192, 3)]
-    _, rows, columns = net.shape(joined)
-    return net.pool("AvgPool", joined, (rows, columns), rows, same=False)
+    return net.average("AvgPool", joined)
 
 
 def _inception_a(net: Builder, name: str, last: str) -> str:

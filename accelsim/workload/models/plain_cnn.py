@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from accelsim.errors import WorkloadError
 from accelsim.workload.graph import Workload
 from accelsim.workload.models.builder import Builder
-from accelsim.workload.models.cnn import RESNET_BLOCKS, inception_resnet_body
+from accelsim.workload.models.cnn import inception_resnet_body, resnet_stages
 
 
 def resnet(depth: int = 50, *, image_size: int = 224, classes: int = 1000, bits: int = 8) -> Workload:
@@ -22,12 +21,10 @@ def resnet(depth: int = 50, *, image_size: int = 224, classes: int = 1000, bits:
     Raises:
         WorkloadError: another depth, or an image too small for the network.
     """
-    if depth not in RESNET_BLOCKS:
-        raise WorkloadError(f"ResNet of depth {depth} is not known; expected one of {list(RESNET_BLOCKS)}")
-    net = Builder(bits, plain=True)
+    net, stages = Builder(bits, plain=True), resnet_stages(depth)
     last = net.conv("conv1", net.input("input", (3, image_size, image_size)), 64, (7, 7), 2)
     last = net.pool("maxpool", last, (3, 3), 2)
-    for stage, blocks in enumerate(RESNET_BLOCKS[depth], start=1):
+    for stage, blocks in enumerate(stages, start=1):
         width = 64 << (stage - 1)
         for block in range(blocks):
             name = f"layer{stage}.{block}"
@@ -97,7 +94,5 @@ def mobilenet_v2(*, image_size: int = 224, classes: int = 1000, bits: int = 8) -
 
 def _classifier(net: Builder, last: str, classes: int, name: str) -> Workload:
     """Global average and fully connected layer."""
-    _, rows, columns = net.shape(last)
-    pooled = net.pool("avgpool", last, (rows, columns), rows, same=False)
-    net.conv("fc", pooled, classes, fully_connected=True)
+    net.conv("fc", net.average("avgpool", last), classes, fully_connected=True)
     return net.workload(name)

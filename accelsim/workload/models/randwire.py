@@ -82,8 +82,7 @@ def randwire(
         graph = watts_strogatz(nodes, neighbours, probability, random)
         last = _stage(net, f"stage{stage}", last, multiple * channels, graph)
     last = net.conv("conv_last", last, CLASSIFIER_CHANNELS)
-    _, rows, columns = net.shape(last)
-    last = net.pool("pool", last, (rows, columns), rows, same=False)
+    last = net.average("pool", last)
     net.conv("fc", last, classes, fully_connected=True)
     return net.workload(f"randwire_{regime}")
 
