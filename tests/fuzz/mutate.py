@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import random
@@ -142,7 +143,7 @@ def mutate_tree(state: random.Random, tree: Any) -> Any:
             parent[key] = _nested(state.choice((3, 50, 2000)))
             break  # what is nested deeply cannot be copied
         else:
-            parent[key] = state.choice(JUNK)
+            parent[key] = copy.deepcopy(state.choice(JUNK))  # what is changed next must not be the junk itself
     return tree
 
 
