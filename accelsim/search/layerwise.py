@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -32,8 +32,8 @@ class Layerwise(Scheduler):
 
     Each operator gets the smallest power of two as tiling number under which its weights and two tiles of its inputs
     and of its output fit into the buffer. Where neighbours still overflow it together, the operator with the largest
-    tiles there is cut once more, or, if that cannot be enough, the next operator's weights (without weights: the inputs
-    of its first tile) are no longer loaded ahead.
+    tiles there is cut once more, or, if that cannot be enough, the next operator's weights, and at last the inputs of
+    its first tile, are no longer loaded ahead.
     Machines that count every operator as one tile get just that.
     """
 
@@ -55,7 +55,7 @@ class Layerwise(Scheduler):
 
     def _search(self, workload: Workload, capacity: int) -> SearchResult:
         numbers = _smallest_numbers(workload, capacity)
-        late: set[int] = set()
+        late = _Late(set(), set())
         tiler = cache(lambda name, number: group_tiler(workload.tile_rule)(workload, [workload.operator(name)], number))
         while True:
             schedule = _schedule(workload, numbers)
@@ -63,14 +63,12 @@ class Layerwise(Scheduler):
             usage = _Usage(tiling, late)
             over = usage.bytes - capacity
             if over.max() <= 0:
-                if late:
-                    tensors = [_delayed(tensor, late, usage.weights) for tensor in default_tensors(tiling)]
+                if late.weights or late.inputs:
+                    tensors = [_delayed(tensor, late) for tensor in default_tensors(tiling)]
                     schedule = replace(schedule, dram_tensors=_service_order(tensors))
                 return SearchResult(schedule, self.name, None)
             if not _relieve(tiling, usage, over, numbers, late):
-                check_buffer(
-                    tiling, [_delayed(tensor, late, usage.weights) for tensor in default_tensors(tiling)], capacity
-                )
+                check_buffer(tiling, [_delayed(tensor, late) for tensor in default_tensors(tiling)], capacity)
 
 
 def _schedule(workload: Workload, numbers: list[int]) -> Schedule:
@@ -148,14 +146,22 @@ def _next_number(workload: Workload, operator: Operator, number: int) -> int | N
     return finest if finest > last and blocks_of(workload, operator, finest) is not None else None
 
 
+class _Late(NamedTuple):
+    """Operators, by place, of which nothing is loaded before their first tile's turn has come."""
+
+    weights: set[int]
+    inputs: set[int]
+    """Those of the first tile."""
+
+
 class _Usage:
     """What is alive at each position of a layer-by-layer schedule under double buffering.
 
     The inputs of a tile live from the position before it to its own, its output from its own to the next one of its
-    operator, weights from the position before the first tile (the first tile's own, if late) to the last tile.
+    operator, weights from the position before the first tile to the last tile; what is late, one position less.
     """
 
-    def __init__(self, tiling: Tiling, late: set[int]) -> None:
+    def __init__(self, tiling: Tiling, late: _Late) -> None:
         steps = tiling.steps
         self.late = late
         self.place = [step.place for step in steps]
@@ -175,10 +181,10 @@ class _Usage:
         stays = np.flatnonzero((place[1:] == place[:-1]) & np.array(self.stored)[place[1:]])
         self.bytes[stays + 2] += outputs[stays]
         for number, size in enumerate(self.weights):
-            begin = self.first[number] + (number in late)
+            begin = self.first[number] + (number in late.weights)
             self.bytes[begin : tiling.last(number) + 2] += size
-            if number in late and not size:
-                self.bytes[self.first[number]] -= inputs[self.first[number]]
+        for number in late.inputs:
+            self.bytes[self.first[number]] -= inputs[self.first[number]]
 
     def tiles(self, position: int) -> dict[int, int]:
         """Bytes of the tiles alive at a position by the place of their operator, in the order of their service."""
@@ -189,7 +195,7 @@ class _Usage:
                 found[self.place[position]] += self.outputs[position - 1]
         if position + 1 < len(self.place) and self.reads[position + 1]:
             place = self.place[position + 1]
-            if place in self.late and not self.weights[place] and self.first[place] == position + 1:
+            if place in self.late.inputs and self.first[place] == position + 1:
                 return found
             found[place] = found.get(place, 0) + self.inputs[position + 1]
         return found
@@ -199,11 +205,14 @@ class _Usage:
         if position + 1 == len(self.place):
             return set()
         place = self.place[position + 1]
-        is_ahead = self.first[place] == position + 1 and (self.weights[place] or self.reads[position + 1])
-        return {place} if is_ahead and place not in self.late else set()
+        if self.first[place] != position + 1:
+            return set()
+        weights_ahead = self.weights[place] and place not in self.late.weights
+        inputs_ahead = self.reads[position + 1] and place not in self.late.inputs
+        return {place} if weights_ahead or inputs_ahead else set()
 
 
-def _relieve(tiling: Tiling, usage: _Usage, over_bytes: IntColumn, numbers: list[int], late: set[int]) -> bool:
+def _relieve(tiling: Tiling, usage: _Usage, over_bytes: IntColumn, numbers: list[int], late: _Late) -> bool:
     """Relieves positions that overflow by ``over_bytes`` (position -1 first), once for each place; False if it
     cannot."""
     changed: set[int] = set()
@@ -212,33 +221,34 @@ def _relieve(tiling: Tiling, usage: _Usage, over_bytes: IntColumn, numbers: list
         tiles, ahead = usage.tiles(position), usage.ahead(position)
         here = {usage.place[position]} if position >= 0 and usage.weights[usage.place[position]] else set()
         if changed.isdisjoint(tiles) and changed.isdisjoint(ahead | here):
-            cuts_help = not any(usage.weights[place] for place in ahead) or sum(tiles.values()) >= 2 * over_bytes[row]
-            relieved = _relieve_position(tiling, tiles if cuts_help else {}, ahead, numbers, late)
+            weights_ahead = any(usage.weights[place] for place in ahead - late.weights)
+            cuts_help = not weights_ahead or sum(tiles.values()) >= 2 * over_bytes[row]
+            relieved = _relieve_position(tiling, tiles if cuts_help else {}, numbers)
+            if not relieved:  # what comes ahead is delayed: weights first
+                relieved = ahead
+                (late.weights if weights_ahead else late.inputs).update(ahead)
             if not relieved:
                 return False
             changed |= relieved
     return True
 
 
-def _relieve_position(
-    tiling: Tiling, tiles: dict[int, int], ahead: set[int], numbers: list[int], late: set[int]
-) -> set[int]:
-    """Cuts one of the operators of ``tiles`` finer, or delays what comes ahead; the places that it changed."""
+def _relieve_position(tiling: Tiling, tiles: dict[int, int], numbers: list[int]) -> set[int]:
+    """Cuts the largest operator of ``tiles`` that can be cut finer; its place."""
     for place, _ in Counter(tiles).most_common():
         finer = _next_number(tiling.workload, tiling.workload.operators[place], numbers[place])
         if finer is not None:
             numbers[place] = finer
             return {place}
-    late |= ahead
-    return ahead
+    return set()
 
 
-def _delayed(tensor: LiveTensor, late: set[int], weights: list[int]) -> LiveTensor:
-    """Weights of an operator in ``late``, or its first inputs, are loaded when its turn has come, not a tile ahead."""
+def _delayed(tensor: LiveTensor, late: _Late) -> LiveTensor:
+    """What is late is loaded when its operator's turn has come, not a tile ahead."""
     dram = tensor.dram
-    if dram is None or tensor.place not in late or dram.kind is TensorKind.STORE_OUTPUT:
-        return tensor
-    if dram.kind is not TensorKind.LOAD_WEIGHT and (weights[tensor.place] or tensor.tile != 0):
+    of_weights = dram is not None and dram.kind is TensorKind.LOAD_WEIGHT and tensor.place in late.weights
+    of_inputs = dram is not None and dram.kind is TensorKind.LOAD_INPUT and tensor.place in late.inputs
+    if dram is None or not (of_weights or (of_inputs and tensor.tile == 0)):
         return tensor
     start = tensor.start + 1
     return tensor._replace(start=start, dram=replace(dram, start=start))
