@@ -10,7 +10,7 @@
 | K10 | the same work with a bubble of N cycles | power that flows whatever happens |
 | K11 | a product with S - 1, S and S + 1 columns | what edges cost: the law of spatial utilisation |
 
-K1 to K3 are in :mod:`accelsim.analysis.measure`, K5 in :mod:`accelsim.analysis.measure_memory`.
+K1 to K3 are in :mod:`accelsim.analysis.measure`; K5 is ``accelsim memory``.
 """
 
 from __future__ import annotations

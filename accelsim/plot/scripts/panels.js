@@ -159,7 +159,7 @@ function showRange(view) {
 }
 
 const RUN_COLOURS = ['#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9'];
-const WIDE = 380, TALL = 230, LEFT = 46, BOTTOM = 34, RIGHT = 22, ROOF = 12;
+const WIDE = 380, TALL = 230, LEFT = 58, BOTTOM = 34, RIGHT = 22, ROOF = 12;
 
 function roofAt(run, { operations, bytes }) {
   if (!run.roofs?.array) return null;
