@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from accelsim.formats import load_timeline as load_timeline
     from accelsim.formats import load_trace as load_trace
     from accelsim.formats import save_timeline as save_timeline
-    from accelsim.formats.torch_export import from_torch as from_torch
+    from accelsim.formats.torch.export import from_torch as from_torch
     from accelsim.hardware.accelerator import Accelerator as Accelerator
     from accelsim.hardware.dataflow.systolic_activity import active_elements as active_elements
     from accelsim.hardware.dataflow.systolic_cycles import clocked_product as clocked_product
@@ -116,7 +116,7 @@ _HOMES = {
     "cycle_activity": "timeline.cycles",
     "explain": "program.explain",
     "ledger_report": "analysis.ledger_report",
-    "from_torch": "formats.torch_export",
+    "from_torch": "formats.torch.export",
     "link_waits": "timeline.contention",
     "load_accelerator": "library",
     "load_memory": "library",

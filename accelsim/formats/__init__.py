@@ -1,6 +1,6 @@
-"""File formats, one file each. A format of workloads is a line here: how its files' names end (the longest that fits
-counts), and module and name of its reader; so is a format that timelines are exported to: its name, module and name of
-its writer, and a sentence about it.
+"""File formats, a file or a folder each. A format of workloads is a line here: how its files' names end (the longest
+that fits counts), and module and name of its reader; so is a format that timelines are exported to: its name, module
+and name of its writer, and a sentence about it.
 
 The modules are imported when first used, because some parsers are heavy.
 """
@@ -35,7 +35,7 @@ WORKLOAD_READERS: dict[str, tuple[str, str]] = {
     "config.json": ("accelsim.formats.hf_config", "read_hf_config"),
     ".csv": ("accelsim.formats.scalesim_topology", "read_scalesim_topology"),
     ".json": ("accelsim.formats.layer_list", "read_layer_list"),
-    ".onnx": ("accelsim.formats.onnx_reader", "read_onnx"),
+    ".onnx": ("accelsim.formats.onnx.reader", "read_onnx"),
     ".yaml": ("accelsim.formats.workload_yaml", "read_workload_yaml"),
     ".yml": ("accelsim.formats.workload_yaml", "read_workload_yaml"),
 }

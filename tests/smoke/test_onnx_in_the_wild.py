@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UnsupportedOperator
-from accelsim.formats.onnx_reader import read_onnx
+from accelsim.formats.onnx.reader import read_onnx
 from tests.naive.onnx_macs import bound, has_onnxruntime, macs, shapes_by_inference, shapes_by_running, without_branches
 from tests.unit.onnx_models import model, node, save
 

@@ -157,5 +157,5 @@ def test_the_same_file_gives_the_same_workload() -> None:
 
 
 def test_onnx_is_imported_only_when_a_file_is_read() -> None:
-    code = "import sys, accelsim, accelsim.formats.onnx_reader; assert 'onnx' not in sys.modules"
+    code = "import sys, accelsim, accelsim.formats.onnx.reader; assert 'onnx' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -11,10 +11,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from accelsim.formats import onnx_reader
+from accelsim.formats.onnx import reader
 
 Sizes = Sequence[int | str]
-read_onnx = partial(onnx_reader.read_onnx, bits=8)
+read_onnx = partial(reader.read_onnx, bits=8)
 """At a byte an element, so that bytes are elements; ``test_onnx_types.py`` is about the types of files."""
 
 

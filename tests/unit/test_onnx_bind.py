@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from accelsim.errors import InputError, UnknownName, UnsupportedOperator, WorkloadError
-from accelsim.formats.onnx_run import can_run
+from accelsim.formats.onnx.run import can_run
 from accelsim.library import load_workload
 from tests.naive.onnx_macs import has_onnxruntime
 from tests.unit.onnx_models import model, node, read_onnx, save
@@ -171,7 +171,7 @@ def test_a_model_that_onnxruntime_refuses(tmp_path: Path) -> None:
 
 
 def test_without_onnxruntime_the_message_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accelsim.formats.onnx_file.can_run", lambda: False)
+    monkeypatch.setattr("accelsim.formats.onnx.file.can_run", lambda: False)
     with pytest.raises(WorkloadError, match=r"\(NonZero\).*stays open.*fixed shapes; or install accelsim\[onnx-run\]"):
         read_onnx(save(tmp_path, open_model()))
 

@@ -373,7 +373,7 @@ def test_the_largest_k(read: Any, k: int, operations: int) -> None:
 
 @pytest.mark.parametrize("op", ["NonMaxSuppression", "NonZero", "Unique", "Compress"])
 def test_operators_whose_output_depends_on_data_are_refused_by_name(op: str) -> None:
-    from accelsim.formats.onnx_rules import REFUSED, RULES
+    from accelsim.formats.onnx.rules import REFUSED, RULES
 
     assert op in REFUSED and op not in RULES
 

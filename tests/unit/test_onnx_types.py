@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from accelsim.formats.onnx_reader import read_onnx
-from accelsim.formats.onnx_types import type_bits
+from accelsim.formats.onnx.reader import read_onnx
+from accelsim.formats.onnx.types import type_bits
 from tests.unit.onnx_models import model, node, save
 
 

@@ -7,8 +7,8 @@ from math import lcm, prod
 from typing import NamedTuple
 
 from accelsim.errors import FormatError
-from accelsim.formats.onnx_builder import Builder, Rule, integers
-from accelsim.formats.onnx_inference import Node, Shape
+from accelsim.formats.onnx.builder import Builder, Rule, integers
+from accelsim.formats.onnx.inference import Node, Shape
 from accelsim.workload.operators import Conv2d, ConvTranspose2d, Pool, Resample, Upsample
 from accelsim.workload.tensor import Tensor
 

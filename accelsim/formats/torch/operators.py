@@ -1,4 +1,4 @@
-"""What each operator of PyTorch is in the terms of ``onnx_rules.py`` and ``torch_rules.py``: one function each.
+"""What each operator of PyTorch is in the terms of ``onnx/rules.py`` and ``torch/rules.py``: one function each.
 
 A function takes the node's arguments by the names of the operator's schema, and emits nodes. It looks before it emits:
 what it does not know it refuses with :class:`Unknown`, and the node is handed on under its own name, for which there is
@@ -7,9 +7,9 @@ no rule.
 
 from __future__ import annotations
 
-from accelsim.formats.torch_graph import Arguments, TorchGraph, TorchNode, Unknown
-from accelsim.formats.torch_rules import CREATED, ELEMENTWISE, FUNCTIONS, REDUCTIONS
-from accelsim.formats.torch_views import VIEWS, Translation, pair
+from accelsim.formats.torch.graph import Arguments, TorchGraph, TorchNode, Unknown
+from accelsim.formats.torch.rules import CREATED, ELEMENTWISE, FUNCTIONS, REDUCTIONS
+from accelsim.formats.torch.views import VIEWS, Translation, pair
 
 
 def _created(graph: TorchGraph, node: TorchNode, given: Arguments) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 from accelsim.errors import FormatError
-from accelsim.formats.onnx_inference import Shape, is_small
+from accelsim.formats.onnx.inference import Shape, is_small
 
 if TYPE_CHECKING:
     import onnx

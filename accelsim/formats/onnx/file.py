@@ -15,12 +15,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from accelsim.errors import AccelsimError, FormatError, UnsupportedOperator, WorkloadError
-from accelsim.formats.onnx_bind import INTEGERS, bind_inputs
-from accelsim.formats.onnx_branches import take_branches
-from accelsim.formats.onnx_folding import MAXIMUM_ELEMENTS, Array
-from accelsim.formats.onnx_inference import Inference, Node, OpenShape, Shape, closed, infer
-from accelsim.formats.onnx_run import can_run, run_once
-from accelsim.formats.onnx_weights import check_external_data, strip_weights
+from accelsim.formats.onnx.bind import INTEGERS, bind_inputs
+from accelsim.formats.onnx.branches import take_branches
+from accelsim.formats.onnx.folding import MAXIMUM_ELEMENTS, Array
+from accelsim.formats.onnx.inference import Inference, Node, OpenShape, Shape, closed, infer
+from accelsim.formats.onnx.run import can_run, run_once
+from accelsim.formats.onnx.weights import check_external_data, strip_weights
 
 if TYPE_CHECKING:
     import onnx
@@ -79,7 +79,7 @@ class Graph:
 
 
 def load_graph(path: str | Path, bindings: Mapping[str, int] = MappingProxyType({})) -> Graph:
-    """Reads an ONNX file, its free dimensions bound as :func:`accelsim.formats.onnx_bind.bind_inputs` says.
+    """Reads an ONNX file, its free dimensions bound as :func:`accelsim.formats.onnx.bind.bind_inputs` says.
 
     Raises:
         FormatError: there is no such file, or it is not a whole and valid ONNX model.

@@ -1,7 +1,7 @@
 """One rule for each ONNX operator that is understood: how it becomes an operator of a workload, or a free view.
 
 A rule looks first and builds last: it raises :class:`UnsupportedOperator` before it has added anything. The larger
-families have files of their own, ``onnx_*_rules.py`` and ``onnx_moves.py``.
+families have files of their own, ``*_rules.py`` and ``moves.py``.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from math import prod
 
 from accelsim.errors import FormatError
-from accelsim.formats.onnx_attention_rules import ATTENTION_RULES
-from accelsim.formats.onnx_builder import INDEX_BITS, Builder, Rule, axis_of, sample_shape
-from accelsim.formats.onnx_inference import Node
-from accelsim.formats.onnx_moves import MOVE_RULES
-from accelsim.formats.onnx_product_rules import PRODUCT_RULES
-from accelsim.formats.onnx_quantized_rules import QUANTIZED_RULES
-from accelsim.formats.onnx_recurrent_rules import RECURRENT_RULES
-from accelsim.formats.onnx_window_rules import WINDOW_RULES, image_of
+from accelsim.formats.onnx.attention_rules import ATTENTION_RULES
+from accelsim.formats.onnx.builder import INDEX_BITS, Builder, Rule, axis_of, sample_shape
+from accelsim.formats.onnx.inference import Node
+from accelsim.formats.onnx.moves import MOVE_RULES
+from accelsim.formats.onnx.product_rules import PRODUCT_RULES
+from accelsim.formats.onnx.quantized_rules import QUANTIZED_RULES
+from accelsim.formats.onnx.recurrent_rules import RECURRENT_RULES
+from accelsim.formats.onnx.window_rules import WINDOW_RULES, image_of
 from accelsim.workload.operator import Operand, Source
 from accelsim.workload.operators import Elementwise, LocalResponseNorm, Move, Normalization, Reduction, Softmax
 from accelsim.workload.operators.normalization import NORMALIZATION_OPERATIONS, RMS_NORMALIZATION_OPERATIONS

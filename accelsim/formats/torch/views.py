@@ -6,8 +6,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from accelsim.formats.torch_graph import Arguments, TorchGraph, TorchNode
-from accelsim.formats.torch_rules import MOVED, SAME
+from accelsim.formats.torch.graph import Arguments, TorchGraph, TorchNode
+from accelsim.formats.torch.rules import MOVED, SAME
 
 Translation = Callable[[TorchGraph, TorchNode, Arguments], None]
 

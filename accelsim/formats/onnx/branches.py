@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelsim.errors import FormatError
-from accelsim.formats.onnx_inference import Inference, Shape
-from accelsim.formats.onnx_weights import strip_weights
+from accelsim.formats.onnx.inference import Inference, Shape
+from accelsim.formats.onnx.weights import strip_weights
 
 if TYPE_CHECKING:
     import onnx

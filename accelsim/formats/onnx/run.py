@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accelsim.errors import WorkloadError
-from accelsim.formats.onnx_inference import Shape
+from accelsim.formats.onnx.inference import Shape
 
 if TYPE_CHECKING:
     import onnx
@@ -26,7 +26,7 @@ MAXIMUM_INPUT_BYTES = 1 << 32
 _TYPES = {"float": "float32", "double": "float64"}
 _ERRORS = 3
 """Of onnxruntime's levels of logging: errors only."""
-_CHILD = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); import accelsim.formats.onnx_run as r; r.child()"
+_CHILD = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); import accelsim.formats.onnx.run as r; r.child()"
 
 
 def can_run() -> bool:

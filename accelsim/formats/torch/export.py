@@ -1,6 +1,6 @@
 """PyTorch modules as workloads, by ``torch.export``. Nothing is computed: shapes and types are all that is traced.
 
-What is counted is as in ``onnx_reader.py``; and here
+What is counted is as in ``onnx/reader.py``; and here
 
 * bits per element are those of the tensors' types, parameters stored narrower than they are used included;
 * operators are called by the path of their module (``layers.0.attention.query``);
@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from accelsim.errors import FormatError, MissingExtra, WorkloadError
-from accelsim.formats.onnx_builder import Builder
-from accelsim.formats.onnx_file import Graph
-from accelsim.formats.onnx_reader import workload_of
-from accelsim.formats.torch_graph import TorchGraph, Unknown
-from accelsim.formats.torch_operators import TRANSLATIONS
-from accelsim.formats.torch_rules import TORCH_RULES
+from accelsim.formats.onnx.builder import Builder
+from accelsim.formats.onnx.file import Graph
+from accelsim.formats.onnx.reader import workload_of
+from accelsim.formats.torch.graph import TorchGraph, Unknown
+from accelsim.formats.torch.operators import TRANSLATIONS
+from accelsim.formats.torch.rules import TORCH_RULES
 from accelsim.workload.graph import Workload
 
 OPERATOR_SET = 23

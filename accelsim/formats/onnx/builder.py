@@ -1,4 +1,4 @@
-"""From the nodes of an ONNX graph to operators: what the rules of ``onnx_rules.py`` build with."""
+"""From the nodes of an ONNX graph to operators: what the rules of ``rules.py`` build with."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from math import prod
 from typing import Any
 
 from accelsim.errors import FormatError, UnsupportedOperator, WorkloadError
-from accelsim.formats.onnx_file import Graph
-from accelsim.formats.onnx_inference import Node, Shape
+from accelsim.formats.onnx.file import Graph
+from accelsim.formats.onnx.inference import Node, Shape
 from accelsim.workload.operator import Operand, Operator, Source
 from accelsim.workload.operators import Elementwise, Move, Transpose
 from accelsim.workload.tensor import Tensor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accelsim.errors import FormatError
-from accelsim.formats.onnx_builder import Builder, Rule, axis_of, sample_shape
-from accelsim.formats.onnx_folding import slices
-from accelsim.formats.onnx_inference import Node, Shape
+from accelsim.formats.onnx.builder import Builder, Rule, axis_of, sample_shape
+from accelsim.formats.onnx.folding import slices
+from accelsim.formats.onnx.inference import Node, Shape
 from accelsim.workload.operator import Operand, Source
 from accelsim.workload.operators import Embedding, Transpose
 from accelsim.workload.views import joined, sliced

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import onnx
 
-    from accelsim.formats.onnx_inference import Node
+    from accelsim.formats.onnx.inference import Node
 
 _NAMED = {"FLOAT": 32, "DOUBLE": 64, "BOOL": 8}
 """Types whose names do not say their bits."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from accelsim.errors import FormatError, InputError, UnknownName
-from accelsim.formats.onnx_folding import MAXIMUM_ELEMENTS
-from accelsim.formats.onnx_inference import Shape
+from accelsim.formats.onnx.folding import MAXIMUM_ELEMENTS
+from accelsim.formats.onnx.inference import Shape
 from accelsim.units import did_you_mean
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from accelsim.errors import FormatError, UnsupportedOperator, WorkloadError
-from accelsim.formats.onnx_builder import UNKNOWN_BITS, Builder, Rule
-from accelsim.formats.onnx_file import Graph, load_graph
-from accelsim.formats.onnx_inference import Node
-from accelsim.formats.onnx_rules import REFUSED, RULES, SEVERAL_OUTPUTS, WITHOUT_DOMAIN
+from accelsim.formats.onnx.builder import UNKNOWN_BITS, Builder, Rule
+from accelsim.formats.onnx.file import Graph, load_graph
+from accelsim.formats.onnx.inference import Node
+from accelsim.formats.onnx.rules import REFUSED, RULES, SEVERAL_OUTPUTS, WITHOUT_DOMAIN
 from accelsim.workload.graph import TileRule, Workload
 
 

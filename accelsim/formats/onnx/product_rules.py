@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import prod
 
 from accelsim.errors import FormatError
-from accelsim.formats.onnx_builder import Builder, Rule, sample_shape
-from accelsim.formats.onnx_inference import Node, Shape
+from accelsim.formats.onnx.builder import Builder, Rule, sample_shape
+from accelsim.formats.onnx.inference import Node, Shape
 from accelsim.workload.operator import Operand, Source
 from accelsim.workload.operators import Conv2d, Elementwise, MatMul
 from accelsim.workload.views import permuted, reshaped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from accelsim.formats.onnx_inference import Node, Shape
+from accelsim.formats.onnx.inference import Node, Shape
 
 TorchNode = Any
 """A ``torch.fx.Node``; torch is not imported here."""

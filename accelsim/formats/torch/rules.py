@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from accelsim.formats.onnx_builder import Builder, Rule, sample_shape
-from accelsim.formats.onnx_inference import Node
-from accelsim.formats.onnx_moves import cut, move
-from accelsim.formats.onnx_rules import RULES
+from accelsim.formats.onnx.builder import Builder, Rule, sample_shape
+from accelsim.formats.onnx.inference import Node
+from accelsim.formats.onnx.moves import cut, move
+from accelsim.formats.onnx.rules import RULES
 from accelsim.workload.views import permuted
 
 

@@ -5,8 +5,8 @@ An operator that quantizes in its output stage writes quantized elements, and wh
 
 from __future__ import annotations
 
-from accelsim.formats.onnx_builder import Builder, Rule
-from accelsim.formats.onnx_inference import Node
+from accelsim.formats.onnx.builder import Builder, Rule
+from accelsim.formats.onnx.inference import Node
 from accelsim.workload.operator import Operand, Source
 from accelsim.workload.operators import Elementwise, Normalization
 from accelsim.workload.views import sliced

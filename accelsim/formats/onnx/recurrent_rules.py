@@ -10,9 +10,9 @@ from math import prod
 from typing import NamedTuple
 
 from accelsim.errors import FormatError
-from accelsim.formats.onnx_builder import Builder, Rule
-from accelsim.formats.onnx_inference import Node
-from accelsim.formats.onnx_quantized_rules import quantize
+from accelsim.formats.onnx.builder import Builder, Rule
+from accelsim.formats.onnx.inference import Node
+from accelsim.formats.onnx.quantized_rules import quantize
 from accelsim.workload.operator import Operand, Source
 from accelsim.workload.operators import Elementwise, MatMul, Move, Recurrent
 from accelsim.workload.tensor import Tensor

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accelsim.formats.onnx_folding import MAXIMUM_ELEMENTS, Array, fold
-from accelsim.formats.onnx_types import value_bits
+from accelsim.formats.onnx.folding import MAXIMUM_ELEMENTS, Array, fold
+from accelsim.formats.onnx.types import value_bits
 
 if TYPE_CHECKING:
     import onnx
