@@ -21,6 +21,7 @@ from accelsim.errors import InputError, MappingError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.hardware.template import parse_template
+from accelsim.program.bounds import macs_left
 from accelsim.program.tables import ActivityKind, FloatTable, IntColumn, Program
 
 MAC, VECTOR, RECOMPUTE, IDLE_LANES, FILL_DRAIN, WAIT_PORT, ARRAY_IDLE, UNKNOWN = (
@@ -85,7 +86,8 @@ def _array_shares(program: Program, accelerator: Accelerator | None, rows: IntCo
     """Cycles of array tiles by label, as fractions of cycles."""
     columns = program.activities
     cycles, shape = columns.cycles[rows].astype(np.float64), columns.shape[rows]
-    executed = np.minimum(columns.macs[rows] / lanes, cycles)
+    macs = columns.macs if accelerator is None else macs_left(accelerator, program)  # skipped zeros are no work
+    executed = np.minimum(macs[rows] / lanes, cycles)
     needed = executed * needed_share(program)[columns.operator[rows]]
     found = np.zeros((len(rows), len(TILE_LABELS)))
     found[:, TILE_LABELS.index(MAC)] = needed
@@ -94,7 +96,7 @@ def _array_shares(program: Program, accelerator: Accelerator | None, rows: IntCo
     if accelerator is None or not known.any():
         found[:, TILE_LABELS.index(ARRAY_IDLE)] = cycles - executed
         return found
-    unlimited, streaming = _without_port(program, accelerator, lanes)
+    unlimited, streaming = _without_port(program, accelerator, macs, lanes)
     free = np.clip(unlimited[shape], executed, cycles)
     streams = free if streaming is None else np.clip(streaming[shape], executed, free)
     for label, part in (
@@ -107,7 +109,9 @@ def _array_shares(program: Program, accelerator: Accelerator | None, rows: IntCo
     return found
 
 
-def _without_port(program: Program, accelerator: Accelerator, lanes: int) -> tuple[FloatTable, FloatTable | None]:
+def _without_port(
+    program: Program, accelerator: Accelerator, macs: IntColumn, lanes: int
+) -> tuple[FloatTable, FloatTable | None]:
     """For each shape, the cycles that it would take with a read port that never limits, and those of streaming alone.
 
     The latter is None where the dataflow does not tell them apart.
@@ -130,10 +134,10 @@ def _without_port(program: Program, accelerator: Accelerator, lanes: int) -> tup
         return np.full(len(program.shapes), np.inf), None
     if efficiency is None:
         return unlimited, None
-    macs = np.zeros(len(program.shapes))
+    of_shape = np.zeros(len(program.shapes))
     on_array = program.activities.shape >= 0
-    macs[program.activities.shape[on_array]] = program.activities.macs[on_array]
-    return unlimited, macs / lanes / np.maximum(efficiency, 1e-300)
+    of_shape[program.activities.shape[on_array]] = macs[on_array]
+    return unlimited, of_shape / lanes / np.maximum(efficiency, 1e-300)
 
 
 def needed_share(program: Program) -> FloatTable:

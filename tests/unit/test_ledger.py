@@ -16,8 +16,10 @@ from accelsim.errors import InputError, UnknownName
 from accelsim.library import load_accelerator
 from accelsim.program.lower import lower
 from accelsim.schedule.notation import Schedule
+from accelsim.sparsity import Sparsity
 from accelsim.timeline.table import Cause
 from accelsim.workload.models.micro import matmul_chain
+from accelsim.workload.sparse import with_sparsity
 from tests.strategies.programs import Draft
 from tests.timelines import hand_timeline, worked_example
 from tests.unit.test_roofline import example_machine
@@ -101,6 +103,21 @@ def test_array_losses_of_a_single_product() -> None:
         "fill_drain": 46,
         "wait_port": 10,
     }
+
+
+def test_zeros_that_are_skipped_are_no_work() -> None:
+    """100 x 512 by 512 x 300, half of both zero and skipped: 15.36 M / 4 / 8192 = 468.75 cycles.
+
+    The operations are counted dense: the ladder starts at four times the array's peak, on whole cycles.
+    """
+    skipping = [f"pe_array.sparsity.{side}=skip" for side in ("weights", "inputs")]
+    machine = load_accelerator("soma_edge", ["dram.bandwidth=1 TB/s", *skipping])
+    workload = with_sparsity(matmul_chain(rows=100, depth=512, columns=300), Sparsity(1, 2), Sparsity(1, 2))
+    timeline = simulate(lower(workload, machine, Schedule("x", ("matmul1",), (), (), (1,))))
+    found = ledger(timeline, machine).resources[0].by_label()
+    assert found["useful_mac"] == 469
+    assert found["useful_mac"] + found["idle_lanes"] == int(timeline.program.activities.cycles.sum())
+    assert ledger_report(timeline, machine).ladders()["performance"][0].value == 2 * 100 * 512 * 300 / 469
 
 
 @pytest.mark.parametrize(
