@@ -44,7 +44,8 @@ LPDDR4 = (
     *_clocks(tRRD_L=8, tFAW=32, tWTR_S=8, tWTR_L=16, tRTP=12, tWR=30, tCS=1, tPPD=2, tRFC=392, tREFI=8660),
     *_clocks(activate_length=1),
 )
-# GDDR6_8Gb_x16.ini: bank groups off, a burst counted as one clock, 256 bytes an access, 128 accesses a row.
+# GDDR6_8Gb_x16.ini: bank groups off, a burst counted as one clock, 256 bytes an access, 128 accesses a row; the default
+# tRTP, as with HBM2.
 GDDR6 = (
     "gddr6_14000",
     "controller=dramsim3",
@@ -55,7 +56,7 @@ GDDR6 = (
     "organization.row_bytes=32 KiB",
     "organization.access_bytes=256 B",
     *_clocks(tBL=1, tCL=24, tCWL=16, tRCDRD=24, tRCDWR=20, tRP=24, tRAS=54, tRC=78, tCCD_S=3, tCCD_L=3, tRRD_S=9),
-    *_clocks(tRRD_L=9, tFAW=32, t32AW=420, tWTR_S=7, tWTR_L=7, tRTP=3, tWR=16, tRTW=10, tPPD=2, tRFC=126, tREFI=11862),
+    *_clocks(tRRD_L=9, tFAW=32, t32AW=420, tWTR_S=7, tWTR_L=7, tRTP=5, tWR=16, tRTW=10, tPPD=2, tRFC=126, tREFI=11862),
     *_clocks(tCS=1),
 )
 
