@@ -11,6 +11,9 @@ from accelsim.errors import WorkloadError
 from accelsim.workload.operator import ArrayWork, Operator, VectorWork
 from accelsim.workload.tensor import Tensor, whole_box
 
+MAXIMUM_OPERATIONS = 1 << 62
+"""Of a whole workload: what columns of 64 bits hold, with room for what tiles do twice."""
+
 
 class TileRule(StrEnum):
     """How a fused group is cut into tiles."""
@@ -29,7 +32,8 @@ class Workload:
     whose results must end there (default: those that nobody reads). ``batch`` samples run at once.
 
     Raises:
-        WorkloadError: names stand twice, an operator reads what is not there yet, or shapes do not meet.
+        WorkloadError: names stand twice, an operator reads what is not there yet, shapes do not meet, or there is more
+            work than can be counted.
     """
 
     name: str
@@ -60,6 +64,11 @@ class Workload:
         unknown = [name for name in self.outputs if name not in self.index]
         if unknown:
             raise WorkloadError(f"workload '{self.name}': the outputs {unknown} name no operator")
+        if self.macs + self.vector_ops >= MAXIMUM_OPERATIONS:
+            raise WorkloadError(
+                f"workload '{self.name}', batch {self.batch}: over {MAXIMUM_OPERATIONS:.1e} multiply-accumulates and "
+                "vector operations, more than can be counted; is a size wrong?"
+            )
 
     def _check_operands(self, operator: Operator, shapes: dict[str, tuple[int, ...]]) -> None:
         for number, operand in enumerate(operator.operands):

@@ -196,6 +196,13 @@ def test_absurd_sizes(tmp_path: Path) -> None:
     assert "network.json" in message
 
 
+@pytest.mark.parametrize("digits", [20, 400])
+def test_absurd_work(digits: int, tmp_path: Path) -> None:
+    recipe = f"model: micro.vector\nparameters: {{elements: 16384, operations_per_element: {'9' * digits}}}\n"
+    (tmp_path / "many.yaml").write_text(f"kind: recipe\ndescription: x\nsource: y\n{recipe}")
+    assert "more than can be counted" in refused("many.yaml", "--hardware", MACHINE, folder=tmp_path)
+
+
 @pytest.mark.parametrize("suffix", [".onnx", ".yaml", ".json"])
 def test_a_folder_instead_of_a_file(suffix: str, tmp_path: Path) -> None:
     name = f"folder{suffix}"
