@@ -44,6 +44,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 }
 """The keys of SCALE-Sim v3.0.0, by section."""
 KEYS = {key.lower(): key for keys in SECTIONS.values() for key in keys}
+OLDER_KEYS = {"ifmapsramsz": "IfmapSramSzkB", "filtersramsz": "FilterSramSzkB", "ofmapsramsz": "OfmapSramSzkB"}
+"""The names of SCALE-Sim v1, in kB too (its ``run_nets.py`` multiplies them by 1024)."""
 LEFT_OUT = {
     "UseRamulatorTrace": "DRAM is a link here; 'accelsim memory' runs traces through a bank-level model",
     "IfmapCustomLayout": "buffers have no layout here",
@@ -81,7 +83,7 @@ def parse_scalesim_config(text: str, place: str, template: str, overrides: Seque
         raise FormatError("\n".join(f"{place}:{line}: {words}" for line, words in sorted(config.mistakes)[:20]))
 
     bare = re.sub(r"(?m)^\s*#.*\n|\s+#.*$", "", template)  # its comments give the sources of other numbers
-    name = re.sub(r"[^A-Za-z0-9_.\-]", "_", config.text("run_name") or Path(place).stem)[:64]
+    name = re.sub(r"[^A-Za-z0-9_.\-]", "_", (config.text("run_name") or "").strip("'\"") or Path(place).stem)[:64]
     values: dict[tuple[str, ...], object] = {("name",): name, ("description",): "after a SCALE-Sim configuration"}
     fields = {"ArrayHeight": "rows", "ArrayWidth": "columns"}
     values |= {("pe_array", field): sizes[key] for key, field in fields.items() if sizes[key] is not None}
@@ -99,9 +101,9 @@ def parse_scalesim_config(text: str, place: str, template: str, overrides: Seque
     accelerator = parse_template(with_values(bare, values), place, overrides)
     notes = [f"{place}: clock, vector unit and energies are those of the template '{defaults.name}'"]
     if missing := [key for key in USED if config.text(key) is None]:
+        third = f" ({format_bytes(default_bytes)} for each buffer)" if set(missing) & set(BUFFERS) else ""
         notes.append(
-            f"{place}: not in the file, and taken from the template '{defaults.name}': {', '.join(missing)} "
-            f"({format_bytes(default_bytes)} for each buffer)"
+            f"{place}: not in the file, and taken from the template '{defaults.name}': {', '.join(missing)}{third}"
         )
     if interface == "CALC":
         notes.append(
@@ -142,6 +144,7 @@ class _Config:
 
     def _read_entry(self, number: int, line: str, section: str | None) -> None:
         key, separator, value = [part.strip() for part in [*re.split(r"([:=])", line, maxsplit=1), "", ""][:3]]
+        key = OLDER_KEYS.get(key.lower(), key)
         known = KEYS.get(key.lower())
         if not separator or not key:
             self.mistakes.append((number, f"found {line[:60]!r}; expected 'key: value', 'key = value' or '[section]'"))

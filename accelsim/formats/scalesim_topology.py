@@ -3,8 +3,8 @@
 The columns tell what a line is, not its header: name and three numbers are a matrix product M, N, K (A of M x K times
 B of K x N); name and seven numbers are a convolution: ifmap height and width, filter height and width, channels,
 filters and the stride of both axes, or eight where the axes have strides of their own (a header may call that column a
-batch). Either may end with a sparsity ratio N:M, a comment and commas. Layers are independent of each other and keep
-their order. Files in which tabs part the columns are read too.
+batch). Either may end with a sparsity ratio N:M, a comment and commas. A name alone is a heading. Layers are
+independent of each other and keep their order. Files in which tabs part the columns are read too.
 
 As SCALE-Sim v3.0.0 (``topology_utils.py``) does it: there is no padding; the output size is rounded up,
 ceil((ifmap - filter + stride) / stride), its last row and column reading beyond the ifmap; a convolution with "DP" in
@@ -47,6 +47,7 @@ SPARSITY_NOTE = (
 TABS_NOTE = "has its columns parted by tabs; SCALE-Sim knows commas only"
 TRAILING_NOTE = "ends with a word after its numbers, which is left out, as SCALE-Sim leaves out whatever stands last"
 BATCH_NOTE = "has a batch of 1; SCALE-Sim would take it for a sparsity ratio"
+HEADING_NOTE = "has a name only and is read as a heading of the layers below it"
 REPEATED_NOTE = "repeats the name of a layer above; '#2' and so on tell them apart"
 
 
@@ -120,13 +121,16 @@ class _Reader:
         if has_tabs:
             self._note(TABS_NOTE, number)
         # A word that stands last is what SCALE-Sim drops, so nothing is lost.
-        if not ends_with_comma and TRAILING_NOTE not in self._said_of(number):
+        if not ends_with_comma and not {TRAILING_NOTE, HEADING_NOTE} & self._said_of(number):
             self._note(COMMA_NOTE, number)
 
     def _read_cells(self, number: int, cells: list[str]) -> None:
         name, *values = cells
         if not name or not name.isprintable() or len(name) > LONGEST_NAME:
             raise _Mistake(f"the layer's name is {name[:40]!r}; expected 1 to {LONGEST_NAME} printable characters")
+        if not values:
+            self._note(HEADING_NOTE, number)
+            return
         if len(values) - 1 in COLUMNS and _is_word(values[-1]):
             values.pop()
             self._note(TRAILING_NOTE, number)
@@ -179,8 +183,8 @@ class _Reader:
             operator = replace(operator, weights=weights)
         self.layers.append((operator, given))
 
-    def _said_of(self, line: int) -> list[str]:
-        return [what for what, lines in self.notes.items() if line in lines[-1:]]
+    def _said_of(self, line: int) -> set[str]:
+        return {what for what, lines in self.notes.items() if line in lines[-1:]}
 
     def _note(self, what: str, line: int) -> None:
         lines = self.notes.setdefault(what, [])

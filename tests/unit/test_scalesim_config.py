@@ -109,6 +109,17 @@ def test_what_is_missing_comes_from_the_template_and_is_named() -> None:
     assert read("").macs_per_cycle == 1024
 
 
+def test_names_of_the_first_version() -> None:
+    """SCALE-Sim v1's eyeriss.cfg (ARM-software/SCALE-Sim): 512, 512 and 256 kB."""
+    lines = ['run_name = "eyeriss"', "IfmapSramSz: 512", "FilterSramSz:   512", "OfmapSramSz: 256", "Dataflow: ws"]
+    machine = read("\n".join(lines))
+    assert (machine.name, machine.notes[1].rpartition(": ")[2]) == ("eyeriss", "ArrayHeight, ArrayWidth, Bandwidth")
+    assert machine.buffers["global"].capacity_bytes == (512 + 512 + 256) * 1024
+    assert refusal("IfmapSramSz: 5\nIfmapSramSzkB: 6") == [
+        "array.cfg:2: IfmapSramSzkB stands a second time; first in line 1"
+    ]
+
+
 def test_unknown_keys_and_sections_are_named() -> None:
     notes = read("[architecture_presets]\nArrayHieght: 8\n[network_presets]\nTopologyCsvLoc = x\n").notes[2:]
     assert notes == (
