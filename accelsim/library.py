@@ -47,6 +47,11 @@ def list_memories() -> dict[str, str]:
     return _descriptions(data_folder("hw_templates") / "memory")
 
 
+def list_energy_tables() -> dict[str, str]:
+    """Names of the energy tables and their one-line descriptions."""
+    return _descriptions(data_folder("hw_templates") / "energy")
+
+
 def _descriptions(folder: Path) -> dict[str, str]:
     return {
         name: str(read_tree(path.read_text(encoding="utf-8"), str(path), FormatError).values["description"])

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,7 +108,7 @@ class Measurement:
 def measure(accelerator: Accelerator) -> Measurement:
     """Runs the micro-kernels on a machine. A roof that no kernel reaches steadily is left out."""
     knee = tuple(_knee(accelerator))
-    roofs = tuple(roof for kernel in ROOF_KERNELS.values() for roof in kernel(accelerator))
+    roofs = tuple(with_constants(accelerator, roof) for kernel in ROOF_KERNELS.values() for roof in kernel(accelerator))
     return Measurement(tuple(causes(accelerator, roofs)), knee, joint_fit(knee))
 
 
@@ -121,6 +121,19 @@ def _uncertainty(chosen: Rate, variants: list[float], value: float) -> Uncertain
         kernel_above=max(variants, default=value) / value - 1,
         fit=chosen.unsteady,
     )
+
+
+PARTS = {ARRAY: "mac", VECTOR_UNIT: "vector", BUFFER: BUFFER}
+"""The part of energy that a level's roof is of."""
+
+
+def with_constants(accelerator: Accelerator, roof: Roof) -> Roof:
+    """A roof of energy with the band of the constant that it rests on, where the machine's energies are a table's."""
+    band = accelerator.energy_bands.get(PARTS.get(roof.level, ""))
+    if band is None or roof.uncertainty is None or roof.unit not in ("op/pJ", "pJ/B"):
+        return roof
+    low, high = band if roof.unit == "pJ/B" else (1 / band[1], 1 / band[0])
+    return replace(roof, uncertainty=roof.uncertainty._replace(constants=(low - 1, high - 1)))
 
 
 def _array_roofs(accelerator: Accelerator) -> Iterator[Roof]:

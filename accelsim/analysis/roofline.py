@@ -53,8 +53,17 @@ class Uncertainty(NamedTuple):
     """The fastest one, less this one."""
     fit: float
     """How much the rate changed when the size was doubled for the last time."""
-    constants: float | None = None
-    """Energies: the band of the template's constants; None where the template gives none."""
+    constants: tuple[float, float] | None = None
+    """Energies: the band of the machine's energy table, below and above; None where there is no table."""
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """How far the roof may lie below and above its value, all terms together, relative to it."""
+        below, above = self.constants or (0.0, 0.0)
+        return (
+            (1 + below) * (1 + self.kernel_below - self.finite_size - self.fit) - 1,
+            (1 + above) * (1 + self.kernel_above + self.fit) - 1,
+        )
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def _finding_lines(findings: tuple[Finding, ...]) -> Iterator[str]:
 
 
 def roof_line(roof: Roof, stated: float | None) -> str:
-    """A measured roof with its uncertainty: what size, kernel and fit leave open, and the datasheet's value."""
+    """A measured roof, how uncertain size, kernel, fit and energy table leave it, and the datasheet's value."""
     line = f"  {roof.level:<14} {roof.value:>12,.6g} {roof.unit:<9} {roof.of:<18} {roof.kernel:<3}"
     if roof.uncertainty is None:
         return line
@@ -114,6 +114,8 @@ def roof_line(roof: Roof, stated: float | None) -> str:
         f" [repeat 0 | size {100 * doubt.finite_size:.2g} % | kernel {100 * doubt.kernel_below:.2g}/"
         f"+{100 * max(doubt.kernel_above, 0):.2g} % | fit {100 * doubt.fit:.2g} %"
     )
+    if doubt.constants is not None:
+        line += f" | table {100 * doubt.constants[0]:.0f}/+{100 * doubt.constants[1]:.0f} %"
     if stated:
         line += f" | datasheet {stated:,.6g}, {100 * roof.value / stated:.1f} %"
     return f"{line}]{f'  because of {roof.cause}' if roof.cause else ''}"
@@ -188,7 +190,10 @@ def _read(path: Path, accelerator: Accelerator) -> Roofs | None:
 
 def _roof(content: dict[str, Any]) -> Roof:
     doubt = content.pop("uncertainty", None)
-    return Roof(**content, uncertainty=None if doubt is None else Uncertainty(**doubt))
+    if doubt is not None:
+        constants = doubt.pop("constants")
+        doubt = Uncertainty(**doubt, constants=None if constants is None else tuple(constants))
+    return Roof(**content, uncertainty=doubt)
 
 
 def _infinite(content: dict[str, Any], name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import click
 from accelsim.cli import common
 from accelsim.errors import InputError
 
-KINDS = ("workloads", "hardware", "schedulers", "dataflows", "memories", "formats")
+KINDS = ("workloads", "hardware", "schedulers", "dataflows", "memories", "energies", "formats")
 
 
 @click.command("list")
@@ -19,7 +19,7 @@ KINDS = ("workloads", "hardware", "schedulers", "dataflows", "memories", "format
 def list_command(kind: str, as_json: bool) -> None:
     """What there is, one line each.
 
-    KIND is workloads, hardware, schedulers, dataflows, memories or formats.
+    KIND is workloads, hardware, schedulers, dataflows, memories, energies or formats.
     """
     found = _listing(kind)
     if as_json:
@@ -43,6 +43,8 @@ def _listing(kind: str) -> dict[str, str]:
         return library.list_accelerators()
     if kind == "memories":
         return library.list_memories()
+    if kind == "energies":
+        return library.list_energy_tables()
     if kind == "dataflows":
         from accelsim.hardware.dataflow import DATAFLOWS
 

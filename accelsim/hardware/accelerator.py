@@ -40,6 +40,8 @@ class Accelerator:
     """What the array's elements make of zeros and of narrow numbers."""
     link: Network | None = None
     """To other accelerators of the same kind; None for a machine that stands alone."""
+    energy_bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """By part of energy, the factors within which sources put it; parts that no energy table gave are not there."""
     notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
     """What its user should know: what a file could not say, and what of it was left out."""
 

@@ -21,6 +21,7 @@ from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.arithmetic import Arithmetic
 from accelsim.hardware.buffer import make_buffers
 from accelsim.hardware.dataflow import DATAFLOWS
+from accelsim.hardware.energy_table import Bands, EnergyFields, fill_energies
 from accelsim.hardware.fields import FieldMistake, Fields, Frequency, Name, Power
 from accelsim.hardware.link import DramFields, Link, NetworkFields
 from accelsim.hardware.vector_unit import VectorUnitFields
@@ -43,6 +44,7 @@ class Template(Fields):
     dram: DramFields
     static_power: Power = Fraction(0)
     link: NetworkFields | None = None
+    energy: EnergyFields | None = None
 
 
 def load_template(path: str | Path, overrides: Sequence[str] = ()) -> Accelerator:
@@ -73,11 +75,11 @@ def parse_template(text: str, file_name: str = "<template>", overrides: Sequence
     mistakes += [(path, f"stands a second time; first in line {first[0]}") for path, _, first in tree.duplicates]
     places = _Places(file_name, tree, given)
     try:
+        bands = fill_energies(tree.values, given)
         template = model.model_validate(tree.values, context={"clock_hz": _clock(tree.values)})
         if not mistakes:
-            return _accelerator(
-                template, with_values(text, {path: value for path, (value, _) in given.items()}) if given else text
-            )
+            source = with_values(text, {path: value for path, (value, _) in given.items()}) if given else text
+            return _accelerator(template, source, bands)
     except ValidationError as error:
         mistakes += [_sentence(one, model) for one in error.errors(include_url=False)]
     except FieldMistake as error:
@@ -85,7 +87,7 @@ def parse_template(text: str, file_name: str = "<template>", overrides: Sequence
     raise TemplateError(places.report(mistakes))
 
 
-def _accelerator(template: Template, source: str) -> Accelerator:
+def _accelerator(template: Template, source: str, bands: Bands) -> Accelerator:
     dataflow = DATAFLOWS[template.pe_array.dataflow]
     buffers = make_buffers({name: fields for name, fields in template.buffers if fields is not None})
     dram = template.dram.link()
@@ -96,7 +98,7 @@ def _accelerator(template: Template, source: str) -> Accelerator:
             "found 'shared'; transfers then pass the port at the link's bandwidth, which a memory with banks does not "
             "have: set it to own, or dram.fidelity to link",
         )
-    numbers = _numbers(template, dram)
+    numbers = _numbers(template, dram) | ({"energy_bands": bands} if bands else {})
     return Accelerator(
         name=template.name,
         description=template.description,
@@ -110,11 +112,13 @@ def _accelerator(template: Template, source: str) -> Accelerator:
         digest=hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest(),
         source=source,
         link=template.link.network() if template.link else None,
+        energy_bands=bands,
     )
 
 
 LATER_FIELDS = (
     ("link",),
+    ("energy",),
     ("pe_array", "precision"),
     ("pe_array", "sparsity"),
     *(("dram", name) for name in ("weights", "ranks", "directions", "outstanding")),

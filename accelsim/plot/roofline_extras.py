@@ -25,8 +25,8 @@ LEAST_SHARE = 0.02
 def ribbon(axis: Axes, x: Any, y: Any, roofs: tuple[Roof, ...], level: str, unit: str) -> None:
     """The band in which a measured roof may lie."""
     doubts = [roof.uncertainty for roof in roofs if (roof.level, roof.unit, roof.source) == (level, unit, "measured")]
-    below = min((doubt.kernel_below - doubt.finite_size - doubt.fit for doubt in doubts if doubt), default=0.0)
-    above = max((doubt.kernel_above + doubt.fit for doubt in doubts if doubt), default=0.0)
+    below = min((doubt.band[0] for doubt in doubts if doubt), default=0.0)
+    above = max((doubt.band[1] for doubt in doubts if doubt), default=0.0)
     if above - below > 1e-4:
         axis.fill_between(
             x, y * max(1 + below, 0.01), y * (1 + above), color=FAINT, alpha=0.35, linewidth=0, zorder=0.5

@@ -103,6 +103,11 @@ def _use_memory_trace(path: Path) -> None:
         accelsim.load_memory("ddr4_3200").serve(requests).summary()
 
 
+def _use_energy_table(path: Path) -> None:
+    machine = accelsim.load_accelerator("soma_edge", [f"energy.table={path}"])
+    run(accelsim.load_workload("micro.compute"), machine)
+
+
 def _use_memory_template(path: Path) -> None:
     from accelsim.formats.memory_trace import read_memory_trace
 
@@ -316,6 +321,7 @@ TARGETS: dict[str, Target] = {
     "execution_trace": Target("e.json", _execution_traces, mutate_json, _use_graph),
     "requests": Target("r.csv", lambda: _SCALESIM_REQUESTS, mutate_lines, _use_graph),
     "memory_trace": Target("m.trace", lambda: _REQUESTS, mutate_lines, _use_memory_trace),
+    "energy_table": Target("e.yaml", lambda: _files("hw_templates", "energy/*.yaml"), mutate_lines, _use_energy_table),
     "memory_template": Target(
         "m.yaml", lambda: _files("hw_templates", "memory/*.yaml"), mutate_lines, _use_memory_template
     ),
