@@ -49,12 +49,15 @@ def _bar(share: float) -> str:
 def section_table(section: Section) -> str:
     """A section as an HTML table; every text is escaped."""
     rows = []
+    notes = any(row.note for row in section.rows)
+    shares = any(row.share is not None for row in section.rows)
     for row in section.rows:
         cells = [f'<th scope="row">{html.escape(row.name)}</th>', f"<td>{html.escape(row.value)}</td>"]
         if row.share is not None:
             bar = f'<span class="bar"><span style="width:{100 * min(row.share, 1):.3f}%"></span></span>'
             cells.append(f"<td>{100 * row.share:.2f} %</td><td>{bar}</td>")
-        if any(other.note for other in section.rows):
-            cells.append(f'<td class="note">{html.escape(row.note)}</td>')
+        if notes:
+            span = ' colspan="3"' if shares and row.share is None else ""
+            cells.append(f'<td class="note"{span}>{html.escape(row.note)}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table><caption>{html.escape(section.title)}</caption>{''.join(rows)}</table>"

@@ -49,7 +49,7 @@ TIMELINE_WRITERS: dict[str, tuple[str, str, str]] = {
     "chrome": (
         "accelsim.formats.chrome_json",
         "write_chrome_json",
-        "JSON trace events, for chrome://tracing and other viewers",
+        "JSON trace events, for chrome://tracing and other viewers: threads and arrows as above",
     ),
     "csv": ("accelsim.formats.events_csv", "write_events_csv", "one line an event, for spreadsheets and scripts"),
     "parquet": (
@@ -107,8 +107,7 @@ def load_trace(
     if (path / "timeline.npz").is_file():  # the folder of a run
         path /= "timeline.npz"
     readers = (reader for suffix, reader in TRACE_READERS.items() if path.name.endswith(suffix))
-    chakra = path.is_dir() and not (path / "timeline.npz").exists()
-    reader = TRACE_READERS[".et"] if chakra else next(readers, None)
+    reader = TRACE_READERS[".et"] if path.is_dir() else next(readers, None)
     if reader is None:
         if times is not None:
             raise InputError(f"{path}: is a timeline, which tells its times itself; give none for it")

@@ -1,13 +1,17 @@
 """Timelines in the JSON trace event format, for chrome://tracing and the many viewers that read it.
 
-The format counts in microseconds; one cycle is written as one nanosecond, as the file says under ``otherData``.
+The format counts in microseconds; one cycle is written as one nanosecond, as the file says under ``otherData``. A flow
+(``s``, ``f``) is an arrow to an event from the one that let it start; viewers bind its ends to the slices around them.
 """
 
 from __future__ import annotations
 
 import json
 
+import numpy as np
+
 from accelsim.timeline.columns import event_columns
+from accelsim.timeline.stalls import cause_events
 from accelsim.timeline.table import Timeline
 
 _CYCLES_PER_MICROSECOND = 1000
@@ -25,21 +29,22 @@ def write_chrome_json(timeline: Timeline) -> bytes:
     columns = event_columns(timeline)
     plain = [values if isinstance(values, list) else values.tolist() for values in columns.values()]
     events = timeline.events
-    places = zip(events.resource.tolist(), events.queue.tolist(), strict=True)
-    spans = zip(events.start_cycles.tolist(), events.end_cycles.tolist(), strict=True)
-    for (resource, queue), (start, end), *values in zip(places, spans, *plain, strict=True):
-        event = dict(zip(columns, values, strict=True))
-        trace.append(
-            {
-                "ph": "X",
-                "name": event["tensor"] or event["operator"] or event["kind"],
-                "cat": event["kind"],
-                "pid": resource + 1,
-                "tid": queue + 1,
-                "ts": start / _CYCLES_PER_MICROSECOND,
-                "dur": (end - start) / _CYCLES_PER_MICROSECOND,
-                "args": event,
-            }
+    places = [
+        {"pid": resource + 1, "tid": queue + 1, "ts": start / _CYCLES_PER_MICROSECOND}
+        for resource, queue, start in zip(
+            events.resource.tolist(), events.queue.tolist(), events.start_cycles.tolist(), strict=True
         )
+    ]
+    lengths = (events.end_cycles - events.start_cycles).tolist()
+    for place, cycles, *values in zip(places, lengths, *plain, strict=True):
+        event = dict(zip(columns, values, strict=True))
+        name = event["tensor"] or event["operator"] or event["kind"]
+        duration = {"dur": cycles / _CYCLES_PER_MICROSECOND}
+        trace.append({"ph": "X", "name": name, "cat": event["kind"], **place, **duration, "args": event})
+    sources = cause_events(timeline)
+    for target in np.flatnonzero(sources >= 0).tolist():
+        flow = {"id": target, "name": columns["cause"][target], "cat": "cause"}
+        trace.append({"ph": "s", **flow, **places[sources[target]]})
+        trace.append({"ph": "f", "bp": "e", **flow, **places[target]})
     other = {"clock": "1 ns is 1 cycle", **{key: str(value) for key, value in sorted(program.facts.items())}}
     return json.dumps({"traceEvents": trace, "displayTimeUnit": "ns", "otherData": other}).encode()

@@ -45,7 +45,7 @@ table { border-collapse: collapse; break-inside: avoid; font-size: .9rem; margin
 caption { font-weight: 650; padding: .4rem 0; text-align: left; }
 th, td { border-bottom: 1px solid var(--line); padding: .28rem .8rem .28rem 0; text-align: right;
   font-variant-numeric: tabular-nums; vertical-align: baseline; white-space: nowrap; }
-th[scope=row] { font-weight: 400; min-width: 9rem; overflow-wrap: anywhere; text-align: left; white-space: normal; }
+th[scope=row] { font-weight: 400; min-width: 10.5rem; overflow-wrap: anywhere; text-align: left; white-space: normal; }
 thead th { color: var(--soft); font-weight: 500; }
 thead th:first-child { text-align: left; }
 td.note { overflow-wrap: anywhere; text-align: left; white-space: normal; }

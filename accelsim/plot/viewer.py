@@ -45,8 +45,9 @@ CONTROLS = """<div class="bar-of-tools">
 <button type="button" data-do="all" title="F">whole run</button>
 <details class="help"><summary>help</summary><div>Drag to pan; Ctrl + wheel, or the wheel over the axis, to zoom; double
 click to zoom in. Shift + drag, or drag along the axis, to select a range; click the operator strip to select an
-operator's cycles. Click an event for its causes, a buffer's curve for its contents. Keys: W S zoom, A D or arrows pan,
-F whole run, Z zoom to the selection, / search, Enter or N next match, C critical path, Esc clear.</div></details></div>
+operator's cycles. Click an event for its causes, a buffer's curve for its contents, a label with ▸ for its rows. Keys:
+W S zoom, A D or arrows pan, F whole run, Z zoom to the selection, / search, Enter or N next match, C critical path,
+O all rows, Esc clear.</div></details></div>
 """
 FRAME = (
     '<div class="stage" tabindex="0" aria-label="timeline"><div class="pane"><canvas></canvas>'
@@ -65,6 +66,7 @@ STYLE = """
 .viewer .stage { border-radius: 4px; cursor: grab; min-height: 120px; outline-offset: 3px; overflow: hidden auto;
   position: relative; touch-action: pan-y; user-select: none; }
 .viewer .stage:active { cursor: grabbing; }
+.viewer .stage.opens { cursor: pointer; }
 .viewer .pane { height: 0; position: sticky; top: 0; }
 .viewer .pane canvas { left: 0; position: absolute; top: 0; }
 .viewer .tip { background: var(--card); border: 1px solid var(--line); border-radius: 6px; font-size: .82rem;

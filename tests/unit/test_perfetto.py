@@ -240,6 +240,19 @@ def test_chrome_json():
         (0.03, 0.03, "A"),
     ]
     assert sum(event["args"]["bytes"] for event in complete) == 2080
+    # Flows: one from the event that let another one start, by the columns of both.
+    rows = [event["args"] for event in complete]
+    place = {
+        row["activity"]: (event["pid"], event["tid"], event["ts"]) for event, row in zip(complete, rows, strict=True)
+    }
+    flows = {ph: [event for event in content["traceEvents"] if event["ph"] == ph] for ph in "sf"}
+    caused = [row for row in rows if row["cause_activity"] >= 0]
+    assert len(place) == len(rows) == 11
+    for begin, end, row in zip(flows["s"], flows["f"], caused, strict=True):
+        assert begin["id"] == end["id"]
+        assert (begin["name"], end["bp"]) == (row["cause"], "e")
+        assert (begin["pid"], begin["tid"], begin["ts"]) == place[row["cause_activity"]]
+        assert (end["pid"], end["tid"], end["ts"]) == place[row["activity"]]
 
 
 def test_csv_has_a_line_for_each_event():

@@ -182,10 +182,10 @@ function drawOverlay(view) {
 }
 
 function boxOf(view, run, event) {
-  const track = view.tracks.find((one) => one.run === run && one.paint === paintLane && one.resource === run.resource[event]);
+  const track = placeOf(view, run, run.resource[event]);
   if (!track) return null;
   const left = xOf(view, run, run.start[event]), right = xOf(view, run, run.end[event]);
-  return { left, right: Math.max(right, left + 2), top: track.y - view.scroll, bottom: track.y - view.scroll + LANE };
+  return { left, right: Math.max(right, left + 2), top: track.y - view.scroll, bottom: track.y - view.scroll + track.height };
 }
 
 // The chosen event, and an arrow from what it had waited for.

@@ -40,20 +40,20 @@ function showEvent(view) {
   const time = (value) => (run.clock ? ` (${timeText(value / run.clock)})` : '');
   const rows = [
     ['where', `${resource.name}${resource.queues > 1 ? `, queue ${run.queueNames[run.a_queue[activity]]}` : ''}${view.runs.length > 1 ? `, run ${run.label}` : ''}`],
-    ['cycles', `${whole(run.start[event])} to ${whole(run.end[event])}`], ['takes', `${whole(cycles)} cycles${time(cycles)}`],
-    ['asked at', `${whole(run.ready[event])}, then waited ${whole(waited)} cycles`],
+    ['cycles', `${whole(run.start[event])} to ${whole(run.end[event])}`], ['takes', `${counted(cycles, 'cycle')}${time(cycles)}`],
+    ['asked at', `${whole(run.ready[event])}, then waited ${counted(waited, 'cycle')}`],
   ];
-  if (run.bytes[event]) rows.push(['moves', `${whole(run.bytes[event])} bytes (${bytesText(run.bytes[event])})`]);
+  if (run.bytes[event]) rows.push(['moves', `${counted(run.bytes[event], 'byte')} (${bytesText(run.bytes[event])})`]);
   const macs = run.a_macs[activity], vector = run.a_vector[activity];
-  if (macs) rows.push(['work', `${whole(macs)} MACs${run.macsPerCycle && cycles ? `, ${(100 * macs / run.macsPerCycle / cycles).toFixed(1)} % of peak` : ''}`]);
-  if (vector) rows.push(['vector work', `${whole(vector)} operations`]);
+  if (macs) rows.push(['work', `${counted(macs, 'MAC')}${run.macsPerCycle && cycles ? `, ${(100 * macs / run.macsPerCycle / cycles).toFixed(1)} % of peak` : ''}`]);
+  if (vector) rows.push(['vector work', counted(vector, 'operation')]);
   if (hasEnergy(run)) rows.push(['energy', jouleText(run.energy[event])]);
   out.replaceChildren(make('h3', {}, patch(view.kindColours[run.kind[event]]), nameOf(run, event)),
     make('p', { class: 'note' }, run.kinds[run.kind[event]], run.path[event] ? ', on the critical path' : ''), facts(rows), why(view, run, event));
   for (const twin of twins ?? []) {
     const shift = twin.run.start[twin.event] * twin.run.scale - run.start[event] * run.scale;
-    const way = shift ? `starts ${whole(Math.abs(shift))} cycles ${shift < 0 ? 'earlier' : 'later'}` : 'starts at the same time';
-    out.append(make('p', {}, `In run ${twin.run.label} it ${way} and takes ${whole(twin.run.end[twin.event] - twin.run.start[twin.event])} cycles. `,
+    const way = shift ? `starts ${counted(Math.abs(shift), 'cycle')} ${shift < 0 ? 'earlier' : 'later'}` : 'starts at the same time';
+    out.append(make('p', {}, `In run ${twin.run.label} it ${way} and takes ${counted(twin.run.end[twin.event] - twin.run.start[twin.event], 'cycle')}. `,
       link(view, twin.run, twin.event, 'Go there')));
   }
 }
@@ -88,7 +88,7 @@ function showHeld(view, run, buffer, cycle) {
   const all = rows.reduce((sum, row) => sum + row[1], 0);
   view.chosen = null;
   view.root.querySelector('.event').replaceChildren(make('h3', {}, `${run.buffers[buffer].name} at cycle ${whole(cycle)}`),
-    make('p', { class: 'note' }, `${bytesText(all)} in ${whole(rows.length)} claims, the largest first`),
+    make('p', { class: 'note' }, `${bytesText(all)} in ${counted(rows.length, 'claim')}, the largest first`),
     facts(rows.slice(0, LISTED).map(([name, size, taken, back]) => [name, bytesText(size), `${whole(taken)} to ${whole(back)}`])),
     ...(rows.length > LISTED ? [make('p', { class: 'note' }, `and ${whole(rows.length - LISTED)} more`)] : []));
   drawOverlay(view);
@@ -130,13 +130,14 @@ function showRange(view) {
   if (runs.some((run) => run.macsPerCycle)) {
     rows.push(['MACs of peak rate', ...each((run, { macs, cycles }) => (run.macsPerCycle && cycles ? percent(macs / run.macsPerCycle / cycles) : ''))]);
   }
-  runs[0]?.resources.forEach((resource, index) => {
-    if (resource.core || rows.length > 8) return;
-    rows.push([resource.name, ...each((run, { links, cycles }) => {
-      const found = links.find(([at]) => run.resources[at].name === resource.name);
-      return found ? `${bytesText(found[1])}${cycles ? `, ${percent(found[1] / cycles / run.resources[found[0]].rate)}` : ''}` : '';
+  const names = runs[0]?.resources.flatMap(({ name, core }) => (core ? [] : [name])) ?? [];
+  for (const name of names.length > MANY ? [null] : names) {
+    rows.push([name ?? `${names.length} links`, ...each((run, { links, cycles }) => {
+      const mine = links.filter(([at]) => name === null || run.resources[at].name === name);
+      const bytes = mine.reduce((sum, [, moved]) => sum + moved, 0), rate = mine.reduce((sum, [at]) => sum + run.resources[at].rate, 0);
+      return mine.length ? `${bytesText(bytes)}${cycles ? `, ${percent(bytes / cycles / rate)}` : ''}` : '';
     })]);
-  });
+  }
   const paid = runs.some(hasEnergy);
   if (paid) rows.push(['energy', ...each((_, { energy }) => jouleText(energy))]);
   if (paid && runs.some((run) => run.clock)) rows.push(['average power', ...each((run, { energy, cycles }) => (run.clock && cycles ? wattText(energy / cycles * run.clock * 1e-12) : ''))]);
@@ -148,8 +149,8 @@ function showRange(view) {
       return found.cycles ? `${number(found.operations / found.cycles)} op/cycle${roof && runs.length === 1 ? `, ${percent(found.operations / found.cycles / roof)} of its roof` : ''}` : '';
     })]);
   }
-  const most = runs.length === 1 && all[0].cycles ? all[0].operators.slice(0, 3).map(([operator, cycles]) => `${runs[0].operators[operator] ?? '(none)'} ${percent(cycles / all[0].cycles)}`) : [];
-  if (most.length && all[0].operators.length > 0) rows.push(['operators', most.join(', ')]);
+  const most = runs.length === 1 && all[0].cycles ? all[0].operators.slice(0, 3) : [];
+  most.forEach(([operator, cycles], index) => rows.push([index ? '' : 'operators', `${runs[0].operators[operator] ?? '(none)'} ${percent(cycles / all[0].cycles)}`]));
   const table = facts(rows);
   if (runs.length > 1) table.prepend(make('tr', {}, make('th'), ...runs.map((run, index) => make('td', {}, patch(RUN_COLOURS[index % RUN_COLOURS.length]), run.label))));
   out.replaceChildren(make('h3', {}, what), table);

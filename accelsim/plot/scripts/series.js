@@ -191,6 +191,6 @@ function queues(run, resource) {
       before = served.end[row];
     }
     const waiting = new Series(...['start', 'end', 'event'].map((name) => Float64Array.from(waits[name])));
-    return { name: run.queueNames[queue], served, waiting };
+    return { name: run.queueNames[queue], series: served, waits: waiting };
   });
 }

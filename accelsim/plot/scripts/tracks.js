@@ -1,10 +1,13 @@
 // Lays out the tracks of all runs and draws the part of them that is looked at.
-const LABEL = 104, MARGIN = 10, HEAD = 30, STRIP = 18, LANE = 24, QUEUE = 14, CURVE = 50, GAP = 4;
+const MARGIN = 10, HEAD = 30, STRIP = 18, LANE = 24, QUEUE = 14, CURVE = 50, GAP = 4;
+const NARROWEST = 104, WIDEST = 210, MANY = 8, THIN = 4, PACKED = 112;
+let LABEL = NARROWEST;
 const OVERVIEW = 24, AXIS = 36, TOP = OVERVIEW + AXIS, WAIT = 0.36, FAINT = 0.16, FEW = 64;
 const OPERATIONS_PER_MAC = 2;
 
 const number = (value, digits = 4) => value.toLocaleString('en', { maximumSignificantDigits: Math.max(digits, Math.floor(Math.log10(Math.abs(value) + 1)) + 1) });
 const whole = (value) => Math.round(value).toLocaleString('en');
+const counted = (value, noun) => `${whole(value)} ${noun}${Math.round(value) === 1 ? '' : 's'}`;
 
 function scaled(value, units) {
   const [size, unit] = units.find(([least]) => Math.abs(value) >= least) ?? units.at(-1);
@@ -43,30 +46,48 @@ function layout(view) {
   const tracks = [];
   let y = TOP + 2;
   const add = (run, height, gap, track) => { tracks.push({ run, y, height, ...track }); y += height + gap; };
+  // Many rows of one sort are packed into one block, or where they are curves folded away, until its label is clicked.
+  const rows = (run, sort, members, lane) => {
+    if (members.length > MANY) {
+      const key = `${view.runs.indexOf(run)} ${sort}`, open = view.opened.has(key), lanes = !open && members[0].series ? members : [];
+      const height = lanes.length ? Math.max(lanes.length, Math.min(THIN * lanes.length, PACKED)) : QUEUE;
+      add(run, height, GAP, { paint: lanes.length ? paintPacked : undefined, name: `${open ? '▾' : '▸'} ${members.length} ${sort}`, packed: lanes, opens: key });
+      if (!open) return;
+    }
+    members.forEach(lane);
+  };
   for (const run of view.runs) {
+    const resources = run.resources.map((resource, index) => ({ ...resource, run, resource: index, series: run.series[index], waits: run.idle[index] }));
+    const cores = resources.filter(({ core }) => core), links = resources.filter(({ core }) => !core);
+    const lane = ({ name, resource, series, waits }) => {
+      add(run, LANE, GAP, { paint: paintLane, write: writeLane, name, series, waits, resource });
+      rows(run, `queues of ${name}`, run.queues[resource], (queue) => add(run, QUEUE, GAP, { ...queue, paint: paintQueue, small: true }));
+    };
     if (view.runs.length > 1) add(run, HEAD, 0, { write: drawHead });
     if (run.strip.length) add(run, STRIP, GAP, { paint: paintStrip, write: writeStrip, name: 'operator' });
-    run.resources.forEach((resource, index) => {
-      add(run, LANE, GAP, { paint: paintLane, write: writeLane, name: resource.name, series: run.series[index], resource: index });
-      if (!view.queuesShown) return;
-      for (const queue of run.queues[index]) {
-        add(run, QUEUE, GAP, { paint: paintQueue, name: queue.name, small: true, series: queue.served, waiting: queue.waiting });
-      }
-    });
+    rows(run, 'cores', cores, lane);
+    rows(run, 'links', links, lane);
     y += GAP;
-    const cores = run.resources.flatMap((resource, index) => (resource.core ? [index] : []));
-    if (cores.length) add(run, CURVE, GAP + 4, { paint: paintUtilisation, write: writeCurve, name: 'utilisation', cores, curve: true });
-    run.resources.forEach((resource, index) => {
-      if (!resource.core) add(run, CURVE, GAP + 4, { paint: paintBandwidth, write: writeCurve, name: resource.name, unit: 'B/cycle', resource: index, curve: true });
-    });
-    run.buffers.forEach((buffer, index) => {
-      add(run, CURVE, GAP + 4, { paint: paintHeld, write: writeCurve, name: buffer.name, unit: 'bytes held', buffer: index, curve: true });
-    });
-    if (hasEnergy(run)) add(run, CURVE, GAP + 4, { paint: paintPower, write: writeCurve, name: 'power', unit: run.clock ? 'W' : 'pJ/cycle', curve: true });
+    const curve = (track) => add(run, CURVE, GAP + 4, { ...track, write: writeCurve, curve: true });
+    if (cores.length) curve({ paint: paintUtilisation, name: 'utilisation', cores: cores.map(({ resource }) => resource) });
+    rows(run, 'links, B/cycle', links.map(({ name, resource }) => ({ name, resource })), (link) => curve({ ...link, paint: paintBandwidth, unit: 'B/cycle' }));
+    rows(run, 'buffers', run.buffers.map(({ name }, buffer) => ({ name, buffer })), (buffer) => curve({ ...buffer, paint: paintHeld, unit: 'bytes held' }));
+    if (hasEnergy(run)) curve({ paint: paintPower, name: 'power', unit: run.clock ? 'W' : 'pJ/cycle' });
     y += 6;
   }
   view.tracks = tracks;
   view.total = y;
+}
+
+// Where the events of a resource are drawn: in a lane of its own, or in a block of thin ones.
+function placeOf(view, run, resource) {
+  for (const track of view.tracks) {
+    if (track.run !== run) continue;
+    if (track.paint === paintLane && track.resource === resource) return { y: track.y, height: LANE };
+    const row = track.packed?.findIndex((one) => one.resource === resource) ?? -1;
+    if (row >= 0) return { y: track.y + row * track.height / track.packed.length, height: track.height / track.packed.length };
+  }
+  return null;
 }
 
 function fit(view) {
@@ -74,6 +95,9 @@ function fit(view) {
   const height = Math.min(view.total, Math.max(320, Math.round(window.innerHeight * 0.8)));
   stage.style.height = `${height}px`;
   view.width = stage.clientWidth;
+  view.context.font = '12px system-ui, sans-serif';
+  const widest = Math.max(...view.tracks.map(({ name }) => (name ? view.context.measureText(name).width : 0))) + 20;
+  LABEL = Math.round(Math.max(NARROWEST, Math.min(widest, WIDEST, view.width / 5)));
   view.height = height;
   view.ratio = ratio;
   view.pixels = Math.max(1, view.width - LABEL - MARGIN);
@@ -155,7 +179,7 @@ function drawHead(view, { run }, y) {
   context.font = '600 13px system-ui, sans-serif';
   context.fillStyle = theme.ink;
   const time = run.clock ? ` · ${timeText(run.latency / run.clock)}` : '';
-  context.fillText(fitted(context, `${run.title} · ${whole(run.latency)} cycles${time}`, view.width - 8), 2, y + HEAD / 2 + 2);
+  context.fillText(fitted(context, `${run.title} · ${counted(run.latency, 'cycle')}${time}`, view.width - 8), 2, y + HEAD / 2 + 2);
 }
 
 // Which operator each cycle belongs to.
@@ -204,7 +228,7 @@ function filtered(series, lit) {
 }
 
 function paintLane(view, track, y) {
-  const { run, resource } = track, waits = run.idle[resource];
+  const { run, waits } = track;
   paintGround(view, y, LANE);
   if (waits && !view.pathShown) paintWaits(view, run, waits, y + LANE * (1 - WAIT), LANE * WAIT);
   paintEvents(view, track, y, LANE);
@@ -222,22 +246,32 @@ function writeLane(view, { run, series }, y) {
   });
 }
 
+function paintPacked(view, { run, packed, height }, y) {
+  paintGround(view, y, height);
+  packed.forEach(({ series, waits }, row) => {
+    const top = Math.round(y + row * height / packed.length), bottom = Math.round(y + (row + 1) * height / packed.length);
+    const thin = bottom - top - (bottom - top > 2 ? 1 : 0);
+    if (waits && !view.pathShown) paintWaits(view, run, waits, top, thin, 0.25);
+    paintEvents(view, { run, series }, top, thin);
+  });
+}
+
 function paintQueue(view, track, y) {
   paintGround(view, y, QUEUE);
-  if (!view.pathShown) paintWaits(view, track.run, track.waiting, y + QUEUE - 3, 3);
+  if (!view.pathShown) paintWaits(view, track.run, track.waits, y + QUEUE - 3, 3);
   paintEvents(view, track, y, QUEUE);
 }
 
 const paintGround = (view, y, height) => view.raster.box(LABEL, y, view.pixels, height, packed32(view.theme.card));
 
 // What a core, or the head of a queue, waits for, as a low bar.
-function paintWaits(view, run, waits, y, height) {
+function paintWaits(view, run, waits, y, height, share = 0.85) {
   const from = view.from / run.scale, to = view.to / run.scale, levels = bins(view);
   if (!waits.byCause) waits.byCause = split(waits, (event) => (event < 0 ? -1 : run.cause[event]));
   for (const [cause, series] of waits.byCause) {
     const found = bins(view), colour = view.causeColours[run.causes[cause] ?? 'drain'];
     series.spread(series.busy(), from, to, found);
-    view.raster.bars(found, found.length / (to - from), LABEL, y, height, packed32(colour, run.lit ? FAINT : 0.85, view.theme.card), levels);
+    view.raster.bars(found, found.length / (to - from), LABEL, y, height, packed32(colour, run.lit ? FAINT : share, view.theme.card), levels);
   }
 }
 

@@ -1,6 +1,6 @@
 // Puts the parts together: what is looked at, and what pointer and keys do. All text that comes from a file goes
 // through textContent or fillText, never through markup.
-const view = { root: document.currentScript.parentElement, mode: 'kind', version: 0, pathShown: false, queuesShown: true, chosen: null, selection: null, pointer: null, raster: new Raster() };
+const view = { root: document.currentScript.parentElement, mode: 'kind', version: 0, pathShown: false, opened: new Set(), chosen: null, selection: null, pointer: null, raster: new Raster() };
 const find = (selector) => view.root.querySelector(selector);
 const [description, packed] = view.root.querySelectorAll('script[type]');
 Object.assign(view, { stage: find('.stage'), canvas: find('.stage canvas'), overlay: find('.stage canvas.over'), spacer: find('.spacer') });
@@ -59,7 +59,7 @@ function reveal(view, run, event) {
     const wide = Math.max(span, (end - begin) * 1.5);
     show(view, (begin + end) / 2 - wide / 2, (begin + end) / 2 + wide / 2);
   }
-  const track = view.tracks.find((one) => one.run === run && one.resource === run.resource[event]);
+  const track = placeOf(view, run, run.resource[event]);
   if (track && (track.y - view.stage.scrollTop < TOP || track.y + track.height - view.stage.scrollTop > view.height)) view.stage.scrollTop = track.y - TOP - 40;
 }
 
@@ -81,7 +81,7 @@ function light() {
       if (!view.pathShown || run.path[event]) run.lit[event] = 1;
     }
   }
-  find('.matches').textContent = wanted ? `${whole(matches.length)} events` : '';
+  find('.matches').textContent = wanted ? counted(matches.length, 'event') : '';
   redraw();
 }
 
@@ -91,6 +91,15 @@ function nextMatch(step = 1) {
   next += step;
   choose(view, run, event);
   reveal(view, run, event);
+}
+
+// Opens or closes a block of rows, or with no key all of them.
+function fold(key) {
+  const keys = key ? [key] : view.tracks.flatMap(({ opens }) => opens ?? []), open = !keys.every((one) => view.opened.has(one));
+  for (const one of keys) if (open) view.opened.add(one); else view.opened.delete(one);
+  layout(view);
+  fit(view);
+  redraw();
 }
 
 function togglePath() {
@@ -109,11 +118,11 @@ function clear() {
 
 const actions = {
   in: () => zoom(0.6), out: () => zoom(1 / 0.6), left: () => pan(-0.2), right: () => pan(0.2), all: () => show(view, 0, view.longest),
-  next: () => nextMatch(1), path: togglePath, clear, find: () => search.focus(),
+  next: () => nextMatch(1), path: togglePath, fold: () => fold(null), clear, find: () => search.focus(),
   range: () => { if (view.selection) show(view, Math.min(...view.selection), Math.max(...view.selection)); },
 };
 const KEYS = { w: 'in', '+': 'in', '=': 'in', s: 'out', '-': 'out', a: 'left', ArrowLeft: 'left', d: 'right', ArrowRight: 'right',
-  f: 'all', 0: 'all', n: 'next', c: 'path', Escape: 'clear', '/': 'find', z: 'range' };
+  f: 'all', 0: 'all', n: 'next', o: 'fold', c: 'path', Escape: 'clear', '/': 'find', z: 'range' };
 
 // Only what occurs is explained.
 function legend() {
@@ -138,23 +147,25 @@ const trackAt = ({ y }) => (y < TOP ? null : view.tracks.find((track) => y + vie
 
 function eventAt(point) {
   const track = trackAt(point);
-  if (!track?.series || point.x < LABEL) return null;
+  if (!track || point.x < LABEL) return null;
+  const { series } = track.packed?.[Math.floor((point.y + view.scroll - track.y) / track.height * track.packed.length)] ?? track;
+  if (!series) return null;
   const slack = 1.5 * (view.to - view.from) / view.pixels / track.run.scale, cycle = cycleAt(view, point.x) / track.run.scale;
-  const at = track.series.after(cycle - slack);
   let best = -1;
-  for (let row = at; row < track.series.length && track.series.start[row] <= cycle + slack; row++) {
-    if (best < 0 || track.series.start[row] <= cycle) best = row;
+  for (let row = series.after(cycle - slack); row < series.length && series.start[row] <= cycle + slack; row++) {
+    if (best < 0 || series.start[row] <= cycle) best = row;
   }
-  return best < 0 ? null : [track.run, track.series.event[best]];
+  return best < 0 ? null : [track.run, series.event[best]];
 }
 
 function hover(point) {
   const tip = find('.tip'), found = eventAt(point);
+  view.stage.classList.toggle('opens', point.x < LABEL && trackAt(point)?.opens !== undefined);
   tip.hidden = !found;
   if (!found) return;
   const [run, event] = found, waited = run.start[event] - run.ready[event];
   tip.replaceChildren(make('b', {}, nameOf(run, event)), make('br'),
-    `${run.kinds[run.kind[event]]}, ${whole(run.end[event] - run.start[event])} cycles${run.bytes[event] ? `, ${bytesText(run.bytes[event])}` : ''}${waited ? `; waited ${whole(waited)}` : ''}`);
+    `${run.resources[run.resource[event]].name}: ${run.kinds[run.kind[event]]}, ${counted(run.end[event] - run.start[event], 'cycle')}${run.bytes[event] ? `, ${bytesText(run.bytes[event])}` : ''}${waited ? `; waited ${whole(waited)}` : ''}`);
   tip.style.left = `${Math.min(point.x + 14, Math.max(0, view.width - tip.offsetWidth - 4))}px`;
   tip.style.top = `${point.y + view.stage.scrollTop + 20}px`;
 }
@@ -163,6 +174,7 @@ function hover(point) {
 function click(point) {
   const track = trackAt(point), found = eventAt(point);
   if (found) return choose(view, ...found);
+  if (track?.opens && point.x < LABEL) return fold(track.opens);
   if (!track || point.x < LABEL) return undefined;
   const { run } = track, cycle = cycleAt(view, point.x) / run.scale;
   if (track.paint === paintStrip) {
