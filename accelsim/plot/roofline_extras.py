@@ -22,15 +22,17 @@ LEAST_SHARE = 0.02
 """Of a ladder's height; smaller rungs are drawn without a colour of their own."""
 
 
-def ribbon(axis: Axes, x: Any, y: Any, roofs: tuple[Roof, ...], level: str, unit: str) -> None:
-    """The band in which a measured roof may lie."""
+def doubt(roofs: tuple[Roof, ...], level: str, unit: str) -> tuple[float, float]:
+    """How far a measured roof may lie below and above its value, relative to it."""
     doubts = [roof.uncertainty for roof in roofs if (roof.level, roof.unit, roof.source) == (level, unit, "measured")]
-    below = min((doubt.band[0] for doubt in doubts if doubt), default=0.0)
-    above = max((doubt.band[1] for doubt in doubts if doubt), default=0.0)
-    if above - below > 1e-4:
-        axis.fill_between(
-            x, y * max(1 + below, 0.01), y * (1 + above), color=FAINT, alpha=0.35, linewidth=0, zorder=0.5
-        )
+    bands = [one.band for one in doubts if one]
+    return min((band[0] for band in bands), default=0.0), max((band[1] for band in bands), default=0.0)
+
+
+def ribbon(axis: Axes, x: Any, lowest: Any, highest: Any) -> None:
+    """The band in which a measured roof may lie."""
+    if np.max(highest / lowest) - 1 > 1e-4:
+        axis.fill_between(x, lowest, highest, color=FAINT, alpha=0.35, linewidth=0, zorder=0.5)
 
 
 def draw_ceilings(axis: Axes, roofline: Roofline) -> list[tuple[Text, float]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from accelsim.analysis.roof_forms import energy_roof, performance_roof
 from accelsim.analysis.roofline import ARRAY, DRAM, VECTOR_UNIT, Point, Roof
-from accelsim.plot.roofline_extras import draw_ceilings, draw_ladder, ribbon
+from accelsim.plot.roofline_extras import doubt, draw_ceilings, draw_ladder, ribbon
 from accelsim.plot.style import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, matplotlib_style, shown
 
 if TYPE_CHECKING:
@@ -126,27 +126,37 @@ def _draw_roofs(axis: Axes, roofline: Roofline, energy: bool) -> list[tuple[Text
     """The roof of array work, thick, and that of vector work, thin; returns the labels, to be placed."""
     low, high = axis.get_xlim()
     x = np.geomspace(low, high, 400)
-    texts, roofs = [], roofline.roofs
+    texts, roofs, tops = [], roofline.roofs, [math.inf]
+
+    def height(peak: float, slope: float) -> Any:
+        if energy:
+            return energy_roof(x, 1 / peak, slope)
+        return performance_roof(x, peak, slope, roofline.exponent)
+
     for source in dict.fromkeys(roof.source for roof in roofs):
         slope = _value(roofs, DRAM, "pJ/B" if energy else "B/cycle", source)
         for level, name, width in ((ARRAY, "array", 1.8), (VECTOR_UNIT, "vector unit", 1.0)):
             peak = _value(roofs, level, "op/pJ" if energy else "op/cycle", source)
             if peak == math.inf:
                 continue
-            y = energy_roof(x, 1 / peak, slope) if energy else performance_roof(x, peak, slope, roofline.exponent)
+            y = height(peak, slope)
             if source == "measured" and level == ARRAY:
-                ribbon(axis, x, y, roofs, level, "op/pJ" if energy else "op/cycle")
+                peaks = [peak * max(1 + one, 0.01) for one in doubt(roofs, level, "op/pJ" if energy else "op/cycle")]
+                slopes = [slope * (1 + one) for one in doubt(roofs, DRAM, "pJ/B" if energy else "B/cycle")]
+                ribbon(axis, x, *map(height, peaks, reversed(slopes) if energy else slopes))
             axis.plot(x, y, color=INK if level == ARRAY else FAINT, linewidth=width, linestyle=LINES[source])
             if source != "datasheet":
                 continue
             unit = "op/pJ" if energy else "op/cycle"
-            texts.append(_label(axis, f"{name} {peak:,.6g} {unit}", (high, float(y[-1])), ha="right"))
+            place = {"va": "top", "xytext": (-2, -4)} if level == VECTOR_UNIT and y[-1] > tops[-1] / 3 else {}
+            tops.append(float(y[-1]))
+            texts.append(_label(axis, f"{name} {peak:,.6g} {unit}", (high, tops[-1]), ha="right", **place))
             if level == ARRAY:
                 at = low * (high / low) ** 0.3
-                height = 1 / (1 / peak + slope / at) if energy else min(peak, slope * at)
+                line = 1 / (1 / peak + slope / at) if energy else min(peak, slope * at)
                 text = f"DRAM {slope:.6g} {'pJ/B' if energy else 'B/cycle'}"
                 along = {"rotation": 45, "transform_rotates_text": True, "rotation_mode": "anchor"}
-                texts.append(_label(axis, text, (at, height), ha="center", **along))
+                texts.append(_label(axis, text, (at, line), ha="center", **along))
                 ridge, name = (peak * slope, "energy balance") if energy else (peak / slope, "ridge")
                 axis.axvline(ridge, color=FAINT, linewidth=0.9, linestyle=(0, (1, 3)))
                 axis.text(
@@ -162,8 +172,9 @@ def _draw_roofs(axis: Axes, roofline: Roofline, energy: bool) -> list[tuple[Text
 
 
 def _label(axis: Axes, text: str, at: tuple[float, float], **how: Any) -> tuple[Text, float]:
-    """A label of a roof, a little above it."""
-    made = axis.annotate(text, at, xytext=(-2, 4), textcoords="offset points", size=8.5, va="bottom", **how)
+    """A label of a roof, a little above it unless said otherwise."""
+    where = {"xytext": (-2, 4), "va": "bottom", **how}
+    made = axis.annotate(text, at, textcoords="offset points", size=8.5, **where)
     return made, 0.0
 
 
