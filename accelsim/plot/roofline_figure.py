@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 RUN_MARKS = ((BLUE, "o"), (VERMILION, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"))
 LABELLED = 3
-"""Operators that are named, those with most cycles, where there is room."""
+"""Operators that are named, those with most cycles, where there is room; those at one place once."""
+NEAR = 12
+"""Points in one such part of a decade, on both axes, stand at one place."""
 LINES: dict[str, Any] = {"datasheet": (0, (5, 3)), "measured": "solid"}
 
 
@@ -189,8 +192,11 @@ def _draw_points(axis: Axes, roofline: Roofline, energy: bool) -> list[tuple[Tex
         points = [point for point in run.points if point.level == DRAM and point.operations and point.bytes]
         whole = run.points[0].cycles or 1
         points.sort(key=lambda point: -point.cycles_attributed)
-        for place, point in enumerate(points):
-            x, y = point.operations / point.bytes, point.ops_per_pj if energy else point.ops_per_cycle
+        at = [(point.operations / point.bytes, point.ops_per_pj if energy else point.ops_per_cycle) for point in points]
+        near = [tuple(round(NEAR * math.log10(max(value, 1e-300))) for value in pair) for pair in at]
+        together = Counter(cell for cell, point in zip(near, points, strict=True) if point.name != "run")
+        labelled: set[tuple[int, ...]] = set()
+        for point, (x, y), cell in zip(points, at, near, strict=True):
             is_run = point.name == "run"
             area = 90.0 if is_run else 18 + 900 * point.cycles_attributed / whole
             axis.scatter(
@@ -204,8 +210,11 @@ def _draw_points(axis: Axes, roofline: Roofline, energy: bool) -> list[tuple[Tex
                 linewidth=1.2 if is_run else 0,
                 zorder=4 if is_run else 3,
             )
-            if is_run or place <= LABELLED:
+            if is_run or (cell not in labelled and len(labelled) < LABELLED):
                 name = shown(run.name if is_run and len(roofline.runs) > 1 else point.name, 28)
+                if not is_run:
+                    labelled.add(cell)
+                    name += f" and {together[cell] - 1} more" if together[cell] > 1 else ""
                 text = axis.text(x, y, name, size=8, weight="bold" if is_run else "normal", va="center", zorder=5)
                 text.set_path_effects([halo])
                 texts.append((text, math.sqrt(area) / 2 + 3))
