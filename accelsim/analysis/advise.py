@@ -24,7 +24,7 @@ from accelsim.analysis.advice import Advice, Gain, Option
 from accelsim.analysis.energy import energy_pj
 from accelsim.analysis.options import Change, changes, with_fewer_bits
 from accelsim.analysis.predict import Bottlenecks, Cost, predict
-from accelsim.analysis.roofline import Limits
+from accelsim.analysis.roofs import Limits
 from accelsim.engine import simulate
 from accelsim.engine.replay import recorded_accelerator
 from accelsim.errors import BufferOverflow, InputError, MappingError, ProgramError, ScheduleError, UnsupportedOperator

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from accelsim.analysis.ledger import Ledger
-from accelsim.analysis.roofline import BUFFER, DRAM, OPERATIONS_PER_MAC, Limits, Point
+from accelsim.analysis.roofline import Point
+from accelsim.analysis.roofs import BUFFER, DRAM, OPERATIONS_PER_MAC, Limits
 from accelsim.hardware.accelerator import Accelerator
 
 LEAST_LOSS = 0.005

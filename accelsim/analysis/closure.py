@@ -229,7 +229,7 @@ def _stated(accelerator: Accelerator) -> dict[str, float]:
 
 
 def _mac_pj(accelerator: Accelerator) -> float:
-    from accelsim.analysis.roofline import Limits
+    from accelsim.analysis.roofs import Limits
 
     return Limits.of(accelerator).mac_pj
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.analysis.roofline import OPERATIONS_PER_MAC
+from accelsim.analysis.roofs import OPERATIONS_PER_MAC
 from accelsim.engine import simulate
 from accelsim.errors import BufferOverflow, MappingError, TilingNumberError
 from accelsim.hardware.accelerator import Accelerator

@@ -16,7 +16,8 @@ from typing import Any
 from accelsim.analysis.energy import energy_pj
 from accelsim.analysis.kernel_runs import on_chip
 from accelsim.analysis.options import TWO, scaled, with_fewer_bits
-from accelsim.analysis.roofline import DRAM, Limits, Point, datasheet_roofs, roofline_points
+from accelsim.analysis.roofline import Point, roofline_points
+from accelsim.analysis.roofs import DRAM, Limits, datasheet_roofs
 from accelsim.engine import simulate
 from accelsim.errors import InputError, UnknownName
 from accelsim.hardware.accelerator import Accelerator

@@ -19,8 +19,9 @@ not fit the array, what is rounded up would else tilt the line. Each measured ro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ from accelsim.analysis.kernel_runs import (
     steady,
     tile,
 )
-from accelsim.analysis.roofline import ARRAY, BUFFER, DRAM, VECTOR_UNIT, Roof, Uncertainty, datasheet_roofs
+from accelsim.analysis.roofs import ARRAY, BUFFER, DRAM, VECTOR_UNIT, Roof, Uncertainty, datasheet_roofs
 from accelsim.engine import simulate
 from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
@@ -108,8 +109,24 @@ class Measurement:
 def measure(accelerator: Accelerator) -> Measurement:
     """Runs the micro-kernels on a machine. A roof that no kernel reaches steadily is left out."""
     knee = tuple(_knee(accelerator))
+    check_rising("K3", [point.intensity for point in knee])
     roofs = tuple(with_constants(accelerator, roof) for kernel in ROOF_KERNELS.values() for roof in kernel(accelerator))
     return Measurement(tuple(causes(accelerator, roofs)), knee, joint_fit(knee))
+
+
+def check_rising(kernel: str, intensities: Sequence[float]) -> None:
+    """Refuses points of a kernel that is made to move right along the roof, and does not.
+
+    Raises:
+        InputError: with the list of what may be wrong.
+    """
+    for number, (one, other) in enumerate(pairwise(intensities), 2):
+        if other < one * (1 - 1e-9):
+            raise InputError(
+                f"the intensity of {kernel} falls from {one:.6g} to {other:.6g} op/B at point {number}; each has "
+                "more work a byte. Possible causes: a larger case no longer fits the buffer and moves bytes twice; the "
+                "dataflow counts bytes that it does not move"
+            )
 
 
 def _uncertainty(chosen: Rate, variants: list[float], value: float) -> Uncertainty:

@@ -1,4 +1,4 @@
-"""Rooflines, of performance and of energy: what a machine can attain at most, and where a run and its operators stand.
+"""Rooflines, of performance and of energy: where a run and its operators stand under the roofs of a machine.
 
 Two maps over one axis, the operational intensity of a memory level: operations for each byte that crosses it.
 
@@ -18,114 +18,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from accelsim.analysis.report import known
+from accelsim.analysis.roofs import BUFFER, DRAM, OPERATIONS_PER_MAC, Limits
 from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.arithmetic import Arithmetic
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.bounds import activity_cycles, macs_left
-from accelsim.program.tables import SHAPE_COLUMNS, ActivityKind, FloatTable, IntColumn, Program
+from accelsim.program.tables import ActivityKind, FloatTable, IntColumn, Program
 from accelsim.timeline.stalls import NO_OPERATOR, cycles_by_operator
 from accelsim.timeline.table import Timeline
 
-ARRAY, VECTOR_UNIT, BUFFER, DRAM = "array", "vector_unit", "buffer.global", "dram"
-OPERATIONS_PER_MAC = 2
 TOLERANCE = 1e-9
 """How far rounding of ``float64`` may lift a point above its roof, relatively."""
-
-
-class Uncertainty(NamedTuple):
-    """How far a measured roof may be off: five terms, each relative to its value."""
-
-    repeatability: float
-    """Spread over repeated runs; 0, for a simulator repeats itself to the cycle."""
-    finite_size: float
-    """What size over time would be low by, at the largest size that was run; the slope leaves it out."""
-    kernel_below: float
-    """The slowest other kernel for the same roof, less this one: 0 or negative."""
-    kernel_above: float
-    """The fastest one, less this one."""
-    fit: float
-    """How much the rate changed when the size was doubled for the last time."""
-    constants: tuple[float, float] | None = None
-    """Energies: the band of the machine's energy table, below and above; None where there is no table."""
-
-    @property
-    def band(self) -> tuple[float, float]:
-        """How far the roof may lie below and above its value, all terms together, relative to it."""
-        below, above = self.constants or (0.0, 0.0)
-        return (
-            (1 + below) * (1 + self.kernel_below - self.finite_size - self.fit) - 1,
-            (1 + above) * (1 + self.kernel_above + self.fit) - 1,
-        )
-
-
-@dataclass(frozen=True)
-class Roof:
-    """One limit of a machine."""
-
-    level: str
-    """``array``, ``vector_unit``, ``buffer.global`` (its read port) or ``dram``."""
-    source: str
-    """``datasheet`` or ``measured``."""
-    unit: str
-    """``op/cycle``, ``B/cycle``, ``op/pJ`` or ``pJ/B``."""
-    value: float
-    of: str
-    """What it is the limit of: ``MACs``, ``vector operations``, ``reads``, ``writes``, ``reads and writes``."""
-    kernel: str = ""
-    """Measured roofs: the micro-kernel."""
-    uncertainty: Uncertainty | None = None
-    """Measured roofs."""
-    cause: str = ""
-    """Of a measured roof below the datasheet's: what keeps it there."""
-
-    def because(self, cause: str) -> Roof:
-        """The same roof with a cause."""
-        return replace(self, cause=cause)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As ``accelsim roofline --json`` prints it."""
-        found: dict[str, Any] = {name: getattr(self, name) for name in ("level", "source", "unit", "value", "of")}
-        found["kernel"] = self.kernel
-        if self.uncertainty is not None:
-            found |= {"uncertainty": self.uncertainty._asdict(), "cause": self.cause}
-        return found
-
-
-class Limits(NamedTuple):
-    """A machine's peak rates, and what an operation or a byte costs at least."""
-
-    macs_per_cycle: int
-    vector_ops_per_cycle: Fraction
-    mac_pj: float
-    vector_pj: float
-    dram_bytes_per_cycle: Fraction
-    port_bytes_per_cycle: Fraction | None
-    """Of the global buffer's read port; None where it never limits."""
-    port_pj_per_byte: float
-
-    @staticmethod
-    def of(accelerator: Accelerator) -> Limits:
-        """Those of a machine."""
-        one_mac = TileColumns(**{name: np.full(1, name != "weights_from_operator") for name in SHAPE_COLUMNS})
-        mac = accelerator.part_names.index("mac")
-        buffer = accelerator.buffers["global"]
-        return Limits(
-            macs_per_cycle=accelerator.macs_per_cycle,
-            vector_ops_per_cycle=accelerator.vector_ops_per_cycle,
-            mac_pj=float(accelerator.array_cost(one_mac).energy_pj[0, mac]),
-            vector_pj=accelerator.vector_unit.pj_per_operation,
-            dram_bytes_per_cycle=accelerator.dram.peak_bytes_per_cycle,
-            port_bytes_per_cycle=buffer.read_bytes_per_cycle,
-            port_pj_per_byte=buffer.read_pj_per_byte,
-        )
 
 
 @dataclass(frozen=True)
@@ -214,30 +125,6 @@ def _ratio(number: float, by: float) -> float:
     return number / by if by else 0.0
 
 
-def datasheet_roofs(accelerator: Accelerator) -> tuple[Roof, ...]:
-    """The roofs that a machine's template states."""
-    limits, dram = Limits.of(accelerator), accelerator.dram
-
-    def roof(level: str, unit: str, value: float | Fraction, of: str) -> Roof:
-        return Roof(level, "datasheet", unit, float(value), of)
-
-    roofs = [
-        roof(ARRAY, "op/cycle", OPERATIONS_PER_MAC * limits.macs_per_cycle, "MACs"),
-        roof(VECTOR_UNIT, "op/cycle", limits.vector_ops_per_cycle, "vector operations"),
-    ]
-    if limits.port_bytes_per_cycle is not None:
-        roofs.append(roof(BUFFER, "B/cycle", limits.port_bytes_per_cycle, "reads"))
-    roofs.append(roof(DRAM, "B/cycle", dram.peak_bytes_per_cycle, "reads and writes"))
-    for level, energy, of in ((ARRAY, limits.mac_pj, "MACs"), (VECTOR_UNIT, limits.vector_pj, "vector operations")):
-        if energy:
-            operations = OPERATIONS_PER_MAC if level == ARRAY else 1
-            roofs.append(roof(level, "op/pJ", operations / energy, of))
-    roofs.append(roof(BUFFER, "pJ/B", limits.port_pj_per_byte, "reads"))
-    roofs.append(roof(DRAM, "pJ/B", dram.read_pj_per_byte, "reads"))
-    roofs.append(roof(DRAM, "pJ/B", dram.write_pj_per_byte, "writes"))
-    return tuple(roofs)
-
-
 def roofline_points(accelerator: Accelerator, timeline: Timeline) -> tuple[Point, ...]:
     """The points of a run: first the whole run, then its operators in computing order, each at every level.
 
@@ -248,7 +135,8 @@ def roofline_points(accelerator: Accelerator, timeline: Timeline) -> tuple[Point
         timeline: the run. Of a trace that does not name its machine, ``accelerator`` is believed to be it.
 
     Raises:
-        InputError: the run is another machine's; or, of a trace that does not say, a point lies above its roof.
+        InputError: the run is another machine's; or, of a trace that does not say, a point lies above its roof, or the
+            points do not add up to the run.
     """
     found = timeline.program.facts.get("hardware_digest")
     if found is not None and found != accelerator.digest:
@@ -259,6 +147,7 @@ def roofline_points(accelerator: Accelerator, timeline: Timeline) -> tuple[Point
         )
     points = tuple(_points(Limits.of(accelerator), accelerator, timeline))
     check_points(points)
+    check_complete(points)
     return points
 
 
@@ -394,4 +283,21 @@ def check_points(points: Sequence[Point]) -> None:
                     "causes: the trace was recorded on another machine than the one given; its tiles count operations "
                     "instead of multiply-accumulates; its bytes and its times are of different runs; its tiles or "
                     "transfers carry no energy, or less than the machine's own"
+                )
+
+
+def check_complete(points: Sequence[Point]) -> None:
+    """Refuses operators' points whose work or bytes do not add up to the run's, at any level.
+
+    Raises:
+        InputError: with the list of what may be wrong.
+    """
+    for level in dict.fromkeys(point.level for point in points):
+        run, *operators = (point for point in points if point.level == level)
+        for what in ("macs", "bytes"):
+            found, whole = sum(getattr(point, what) for point in operators), getattr(run, what)
+            if found != whole:
+                raise InputError(
+                    f"the points at {level} hold {found:,} {what}, the run has {whole:,}: a point is missing. Possible "
+                    "causes: two operators of the trace have one name; activities belong to no operator of it"
                 )

@@ -16,7 +16,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from accelsim.analysis.roofline import BUFFER, DRAM, Limits, Point
+from accelsim.analysis.roofline import Point
+from accelsim.analysis.roofs import BUFFER, DRAM, Limits
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.arithmetic import Arithmetic
 from accelsim.hardware.dataflow.dataflow import TileColumns

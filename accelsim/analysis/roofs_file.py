@@ -23,7 +23,7 @@ import numpy as np
 from accelsim.analysis.closure import Closure, Constant, Refusal, closure
 from accelsim.analysis.measure import Fit, KneePoint, Measurement, measure
 from accelsim.analysis.micro_kernels import Finding, micro_findings
-from accelsim.analysis.roofline import Roof, Uncertainty, datasheet_roofs
+from accelsim.analysis.roofs import Roof, Uncertainty, datasheet_roofs
 from accelsim.errors import InputError
 from accelsim.files import cache_folder, write_whole
 from accelsim.hardware.accelerator import Accelerator

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.analysis.energy import energy_pj
-from accelsim.analysis.roofline import OPERATIONS_PER_MAC, Limits
+from accelsim.analysis.roofs import OPERATIONS_PER_MAC, Limits
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.program.tables import FloatTable, IntColumn
 from accelsim.timeline.table import Timeline

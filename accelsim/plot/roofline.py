@@ -14,16 +14,9 @@ from accelsim.analysis.ladder import to_dict as ladder_dict
 from accelsim.analysis.ledger import Ledger, ledger
 from accelsim.analysis.measure import Measurement
 from accelsim.analysis.roof_forms import efficiency_at_ridge, energy_balance, ridge
-from accelsim.analysis.roofline import (
-    OPERATIONS_PER_MAC,
-    Limits,
-    Point,
-    Roof,
-    check_points,
-    datasheet_roofs,
-    roofline_points,
-)
+from accelsim.analysis.roofline import Point, check_points, roofline_points
 from accelsim.analysis.roofline_detail import group_points, tile_points
+from accelsim.analysis.roofs import OPERATIONS_PER_MAC, Limits, Roof, datasheet_roofs
 from accelsim.analysis.roofs_file import measured_roofs
 from accelsim.analysis.trajectory import Trajectory, trajectory
 from accelsim.errors import InputError

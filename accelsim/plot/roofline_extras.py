@@ -9,7 +9,7 @@ import numpy as np
 from accelsim.analysis.ceilings import ceilings
 from accelsim.analysis.ladder import energy_ladder, performance_ladder
 from accelsim.analysis.roof_forms import performance_roof, power_cap_roof
-from accelsim.analysis.roofline import DRAM, OPERATIONS_PER_MAC, Limits, Roof
+from accelsim.analysis.roofs import DRAM, OPERATIONS_PER_MAC, Limits, Roof
 from accelsim.plot.style import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION
 
 if TYPE_CHECKING:

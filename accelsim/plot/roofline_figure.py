@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accelsim.analysis.roof_forms import energy_roof, performance_roof
-from accelsim.analysis.roofline import ARRAY, DRAM, VECTOR_UNIT, Point, Roof
+from accelsim.analysis.roofline import Point
+from accelsim.analysis.roofs import ARRAY, DRAM, VECTOR_UNIT, Roof
 from accelsim.plot.roofline_extras import doubt, draw_ceilings, draw_ladder, ribbon
 from accelsim.plot.style import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, matplotlib_style, shown
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accelsim.analysis.roof_forms import energy_roof, performance_roof
-from accelsim.analysis.roofline import OPERATIONS_PER_MAC, Limits
+from accelsim.analysis.roofs import OPERATIONS_PER_MAC, Limits
 from accelsim.errors import InputError
 from accelsim.plot.style import FAINT, INK, matplotlib_style, shown
 

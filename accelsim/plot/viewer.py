@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accelsim.analysis.report import known, report
-from accelsim.analysis.roofline import ARRAY, DRAM, OPERATIONS_PER_MAC, VECTOR_UNIT, Roof, datasheet_roofs
+from accelsim.analysis.roofs import ARRAY, DRAM, OPERATIONS_PER_MAC, VECTOR_UNIT, Roof, datasheet_roofs
 from accelsim.analysis.roofs_file import kept_roofs
 from accelsim.engine.replay import recorded_accelerator
 from accelsim.errors import AccelsimError

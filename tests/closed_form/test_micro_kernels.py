@@ -12,7 +12,7 @@ from accelsim.analysis import roofs_file
 from accelsim.analysis.closure import closure
 from accelsim.analysis.measure import KneePoint, causes, joint_fit, measure
 from accelsim.analysis.micro_kernels import Finding, bubble_power, micro_findings, overlap
-from accelsim.analysis.roofline import Roof
+from accelsim.analysis.roofs import Roof
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.library import load_accelerator
 from accelsim.workload.models.micro import strided

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accelsim.analysis.measure import measure
-from accelsim.analysis.roofline import Limits
+from accelsim.analysis.roofs import Limits
 from accelsim.errors import TemplateError
 from accelsim.hardware.energy_table import energy_table
 from accelsim.hardware.template import parse_template

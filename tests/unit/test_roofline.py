@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from accelsim.analysis.measure import check_rising
 from accelsim.analysis.options import scaled
-from accelsim.analysis.roofline import Point, datasheet_roofs, roofline_points
+from accelsim.analysis.roofline import Point, check_complete, roofline_points
+from accelsim.analysis.roofs import datasheet_roofs
 from accelsim.errors import InputError, WorkloadError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.library import load_accelerator
@@ -122,6 +124,20 @@ def test_a_point_above_its_roof_is_refused_with_causes(override: str, unit: str)
     weaker = override.replace("rows=5", "rows=1")
     with pytest.raises(InputError, match=f"above its roof at dram: .* {unit}. Possible causes: .*another machine"):
         roofline_points(example_machine(weaker), worked_example())
+
+
+@pytest.mark.parametrize("missing", ["A", "B", "C"])
+def test_a_missing_point_is_refused_with_causes(missing: str) -> None:
+    points = roofline_points(example_machine(), worked_example())
+    check_complete(points)
+    with pytest.raises(InputError, match="Possible causes: two operators"):
+        check_complete([point for point in points if point.name != missing])
+
+
+def test_kernels_that_do_not_move_right_are_refused_with_causes() -> None:
+    check_rising("K3", [0.5, 1.0, 1.0, 4.0])
+    with pytest.raises(InputError, match=r"K3 falls from 4 to 2 op/B at point 3.*Possible causes"):
+        check_rising("K3", [1.0, 4.0, 2.0])
 
 
 def test_a_run_of_another_machine_is_refused() -> None:

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from accelsim.analysis.roofline import ARRAY, DRAM, Roof
+from accelsim.analysis.roofs import ARRAY, DRAM, Roof
 from accelsim.engine import simulate
 from accelsim.library import load_accelerator
 from accelsim.plot import viewer as viewer_module
