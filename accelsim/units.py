@@ -139,6 +139,11 @@ def format_bytes(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: ``1 cycle``, ``2,345 cycles``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def format_seconds(seconds: float) -> str:
     """Time with 4 significant digits: ``0.001624151`` -> ``1.624 ms``."""
     return _scaled(seconds, {unit: float(factor) for unit, factor in _SECONDS.items()})

@@ -22,7 +22,7 @@ from accelsim.analysis.traffic import traffic
 from accelsim.errors import InputError
 from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
 from accelsim.timeline.table import Timeline
-from accelsim.units import format_bytes, format_energy, format_seconds, printable
+from accelsim.units import counted, format_bytes, format_energy, format_seconds, printable
 
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_CHANGES = 3
@@ -175,7 +175,7 @@ class Runs:
 
 def _time(timeline: Timeline) -> str:
     clock = known(timeline.program, "clock_hz")
-    return format_seconds(timeline.latency_cycles / clock) if clock else f"{timeline.latency_cycles:,} cycles"
+    return format_seconds(timeline.latency_cycles / clock) if clock else counted(timeline.latency_cycles, "cycle")
 
 
 def _against(one: Comparison) -> str:
@@ -188,16 +188,21 @@ def _against(one: Comparison) -> str:
     elif 0 < ratio < math.inf:
         said = [f"{1 / ratio:.3g} times as fast" if ratio < 1 else f"{ratio:.3g} times as long"]
     else:
-        said = [f"{one.b.latency_cycles:,} cycles for {one.a.latency_cycles:,}"]
+        said = [f"{counted(one.b.latency_cycles, 'cycle')} for {one.a.latency_cycles:,}"]
     sign = 1 if one.latency_cycles > 0 else -1
     causes = {cause: cycles for cause, cycles in one.cycles_by_cause.items() if cycles * sign > 0}
     if causes:
         cause = max(causes, key=lambda name: abs(causes[name]))
-        said.append(f"most by {abs(causes[cause]):,} cycles {'more' if sign > 0 else 'less'} {CAUSES[cause]}")
+        said.append(
+            f"mostly by {counted(abs(causes[cause]), 'cycle')} {'more' if sign > 0 else 'less'} {CAUSES[cause]}"
+        )
     before = energy_pj(one.a)
     said += [f"{100 * one.energy_pj / before:+.1f} % energy"] if before and one.energy_pj else []
     if one.dram_bytes:
         said.append(f"{format_bytes(abs(one.dram_bytes))} {'more' if one.dram_bytes > 0 else 'less'} memory traffic")
+    schedulers = [timeline.provenance.get("scheduler") for timeline in (one.a, one.b)]
+    if schedulers[0] != schedulers[1]:
+        said.append(f"scheduled by {schedulers[1] or 'hand'} instead of {schedulers[0] or 'hand'}")
     changed = machine_changes(one.a.provenance.get("hardware_template"), one.b.provenance.get("hardware_template"))
     if 0 < len(changed) <= MOST_CHANGES:
         fields = ", ".join(f"{key} {new} instead of {old}" for key, (old, new) in changed.items())

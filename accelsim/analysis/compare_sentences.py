@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from accelsim.analysis.energy import energy_pj
+from accelsim.analysis.report import known
 from accelsim.errors import InputError
-from accelsim.timeline.compare import Moved, same_schedule
-from accelsim.units import format_bytes, format_energy, format_seconds
+from accelsim.timeline.compare import same_schedule
+from accelsim.units import counted, format_bytes, format_energy, format_seconds
 from accelsim.yaml_tree import read_tree
 
 if TYPE_CHECKING:
@@ -36,20 +37,25 @@ PATH_WORDS = {
 }
 NAMED = 3
 """Names that a sentence gives before it only counts."""
+WORTH_A_WORD = 0.01
+"""A part that is smaller than this share of the largest one is left to the tables."""
+FIRST_FIELDS = ("clock", "bandwidth", "capacity", "rows", "columns", "cores", "lanes", "vector_length", "dataflow")
+"""Fields of machines, by the ends of their names, that are told before all others."""
 
 
 def sentences(comparison: Comparison) -> list[str]:
     """What differs, the verdict, and its reasons."""
     if comparison.identical:
         events = len(comparison.a.events.activity)
-        return [f"The runs are identical: one program, and all {events:,} events are the same, cycle for cycle."]
+        same = "its one event is" if events == 1 else f"all {events:,} events are"
+        return [f"The runs are identical: one program, and {same} the same, cycle for cycle."]
     found = [
         *_inputs(comparison),
         _verdict(comparison),
         *_causes(comparison),
         *_operators(comparison),
         *_traffic(comparison),
-        *_transfers(comparison.transfers.both),
+        *_transfers(comparison),
         *_critical_path(comparison),
         _energy(comparison),
     ]
@@ -69,9 +75,12 @@ def _inputs(comparison: Comparison) -> list[str]:
             found.append(f"A {verb} {joint}{one or unnamed}, B {joint}{other or unnamed}.")
     only_a, only_b = comparison.operators_only_in
     if only_a or only_b:
-        sides = [f"{_some(names)} only in {side}" for side, names in (("A", only_a), ("B", only_b)) if names]
-        cycles = sum(comparison.cycles_by_operator.get(name, 0) for name in (*only_a, *only_b))
-        found.append(f"Operators of one run only: {'; '.join(sides)}. They account for {cycles:+,} cycles.")
+        by_operator = comparison.cycles_by_operator
+        for side, names in (("A", only_a), ("B", only_b)):
+            if names:
+                spent = counted(abs(sum(by_operator.get(name, 0) for name in names)), "cycle")
+                verb = "is" if len(names) == 1 else "are"
+                found.append(f"Only in {side} {verb} {_some(names)}, with {spent}.")
     if changed := machine_changes(a.provenance.get("hardware_template"), b.provenance.get("hardware_template")):
         listed = [f"{key} ({one} in A, {other} in B)" for key, (one, other) in changed.items()]
         schedule = "The schedule is the same; the" if same_schedule(a.program, b.program) else "The"
@@ -87,7 +96,9 @@ def machine_changes(a: object, b: object) -> dict[str, tuple[object, object]]:
         return {}
     fields = [key for key in {**one, **other} if key not in ("name", "description")]
     absent = "not set"
-    return {key: (one.get(key, absent), other.get(key, absent)) for key in fields if one.get(key) != other.get(key)}
+    changed = [key for key in fields if one.get(key) != other.get(key)]
+    changed.sort(key=lambda key: (*FIRST_FIELDS, end).index(end) if (end := key.rpartition(".")[2]) else 0)
+    return {key: (one.get(key, absent), other.get(key, absent)) for key in changed}
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
@@ -99,10 +110,10 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
 
 def _verdict(comparison: Comparison) -> str:
     a, b, ratio = comparison.a.latency_cycles, comparison.b.latency_cycles, comparison.times_as_long
-    said = f"B takes {b:,} cycles, A {a:,}"
+    said = f"B takes {counted(b, 'cycle')}, A {a:,}"
     if comparison.seconds is not None:
         seconds_a, seconds_b = map(format_seconds, comparison.seconds)
-        said = f"B takes {seconds_b} ({b:,} cycles), A {seconds_a} ({a:,})"
+        said = f"B takes {seconds_b} ({counted(b, 'cycle')}), A {seconds_a} ({a:,})"
     if ratio == 1:
         return f"{said}: they are equally fast."
     if not a or not b:
@@ -124,11 +135,16 @@ def _causes(comparison: Comparison) -> list[str]:
 
 def _operators(comparison: Comparison) -> list[str]:
     """Where in the network."""
-    difference = comparison.latency_cycles
-    towards, against = _both_ways(comparison.cycles_by_operator, difference, "{:+,} cycles".format, "{0} ({1})")
-    said = [f"most of the difference lies in {_some(towards)}"] if towards else []
-    said += [f"the other way {'go' if len(against) > 1 else 'goes'} {_some(against)}"] if against else []
-    return [f"{'; '.join(said)}."] if said else []
+    alone = {name for names in comparison.operators_only_in for name in names}
+    joint = {name: cycles for name, cycles in comparison.cycles_by_operator.items() if name not in alone and cycles}
+    said = []
+    for sign, way in ((-1, "fewer"), (1, "more")):
+        names = sorted((name for name in joint if sign * joint[name] > 0), key=lambda name: -abs(joint[name]))
+        if names:
+            first = ", ".join(f"{name} ({joint[name]:+,})" for name in names[:NAMED])
+            some = "one operator takes" if len(names) == 1 else f"{len(names):,} operators take"
+            said.append(f"{some} {way} cycles{', most of all' if len(names) > NAMED else ':'} {first}")
+    return [f"{'; '.join(said if comparison.latency_cycles <= 0 else said[::-1])}."] if said else []
 
 
 def _traffic(comparison: Comparison) -> list[str]:
@@ -147,23 +163,29 @@ def _traffic(comparison: Comparison) -> list[str]:
     return found
 
 
-def _transfers(moved: list[Moved]) -> list[str]:
-    """How much earlier transfers begin, and how far ahead of their use weights are loaded."""
-    found = []
+def _transfers(comparison: Comparison) -> list[str]:
+    """How much earlier transfers begin, and how far ahead of their use weights are loaded, if that was chosen."""
+    a, b = comparison.a.program, comparison.b.program
+    if same_schedule(a, b) or known(a, "clock_hz") != known(b, "clock_hz"):
+        return []
+    found, moved = [], comparison.transfers.both
     earlier, later = ([one for one in moved if sign * one.shift_cycles > 0] for sign in (-1, 1))
     if earlier or later:
-        ways = [f"{len(ones):,} begin {way}" for ones, way in ((earlier, "earlier"), (later, "later")) if ones]
-        said = f"of {len(moved):,} transfers that both runs have, {' and '.join(ways)} in B than in A"
+        ways = [
+            f"{len(ones):,} begin{'s' if len(ones) == 1 else ''} {way}"
+            for ones, way in ((earlier, "earlier"), (later, "later"))
+            if ones
+        ]
+        said = f"of {counted(len(moved), 'transfer')} that both runs have, {' and '.join(ways)} in B than in A"
         most = max((*earlier, *later), key=lambda one: abs(one.shift_cycles))
-        way = "earlier" if most.shift_cycles < 0 else "later"
-        found.append(f"{said}; most of all {most.name}, {abs(most.shift_cycles):,} cycles {way}.")
+        found.append(f"{said}; the {most.name} moves most, by {counted(abs(most.shift_cycles), 'cycle')}.")
     weights = [one for one in moved if one.of_weights]
     if weights:
-        a, b = (sum(ahead) // len(weights) for ahead in zip(*(one[3:5] for one in weights), strict=True))
-        if a != b:
+        ahead_a, ahead_b = (sum(ahead) // len(weights) for ahead in zip(*(one[3:5] for one in weights), strict=True))
+        if ahead_a != ahead_b:
             found.append(
-                f"B begins to load weights {b:,} cycles ahead of their first tile on average, A {a:,} "
-                f"({len(weights):,} loads that both have)."
+                f"B begins to load weights {counted(ahead_b, 'cycle')} ahead of their first tile on average, A "
+                f"{ahead_a:,} ({counted(len(weights), 'load')} that both have)."
             )
     return found
 
@@ -195,22 +217,25 @@ def _energy(comparison: Comparison) -> str:
     percent = f" ({100 * (b - a) / a:+.1f} %)" if a else ""
     parts = {part: energy for part, energy in comparison.energy_by_part_pj.items() if energy}
     towards, against = _both_ways(parts, b - a, _less_or_more_energy, "{1} in {0}")
-    ways = ([f"most of it {towards[0]}"] if towards else []) + ([f"the other way {against[0]}"] if against else [])
+    ways = ([f"mainly {towards[0]}"] if towards else []) + ([f"but {against[0]}"] if against else [])
     return f"B needs {format_energy(b)}, A {format_energy(a)}{percent}{': ' if ways else ''}{', '.join(ways)}."
 
 
 def _both_ways(
     parts: Mapping[str, float], whole: float, said: Callable[[float], str], order: str = "{1} {0}"
 ) -> tuple[list[str], list[str]]:
-    """The parts that go the way of the whole, and those that go against it; the largest first, zeros left out."""
-    ordered = sorted(((name, part) for name, part in parts.items() if part), key=lambda item: -abs(item[1]))
+    """The parts that go the way of the whole, and those that go against it; the largest first, trifles left out."""
+    least = WORTH_A_WORD * max(map(abs, parts.values()), default=0)
+    ordered = sorted(
+        ((name, part) for name, part in parts.items() if abs(part) > least), key=lambda item: -abs(item[1])
+    )
     down = [order.format(name, said(part)) for name, part in ordered if part < 0]
     up = [order.format(name, said(part)) for name, part in ordered if part > 0]
     return (up, down) if whole > 0 else (down, up)
 
 
 def _less_or_more_cycles(cycles: float) -> str:
-    return f"{abs(cycles):,} cycles {'less' if cycles < 0 else 'more'}"
+    return f"{counted(abs(int(cycles)), 'cycle')} {'less' if cycles < 0 else 'more'}"
 
 
 def _less_or_more_energy(energy: float) -> str:
