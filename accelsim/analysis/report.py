@@ -23,7 +23,7 @@ from accelsim.timeline.contention import link_waits
 from accelsim.timeline.occupancy import peak_buffer_bytes
 from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
 from accelsim.timeline.table import Timeline
-from accelsim.units import format_bytes, format_energy, format_seconds, printable
+from accelsim.units import counted, format_bytes, format_energy, format_seconds, printable
 
 CAUSE_WORDS = {
     "compute": "a core runs a tile",
@@ -230,27 +230,33 @@ class Report:
         clock_hz = known(program, "clock_hz")
         time = f"{format_seconds(latency / clock_hz)} at {clock_hz / 1e9:g} GHz" if clock_hz else ""
         busy = _listed({f"{name} busy": cycles for name, cycles in busy_cycles(program).items()})
+
+        def count(figure: str, noun: str) -> str:
+            value = figures[figure]
+            assert isinstance(value, int)
+            return counted(value, noun)
+
         gap = figures["gap_percent"]
         utilization = figures["utilization"]
         assert isinstance(utilization, dict)
         rows = [
-            Row("Latency", f"{latency:,} cycles", time),
-            Row("Lower bound", f"{lower_bound_cycles(program):,} cycles", busy),
+            Row("Latency", counted(latency, "cycle"), time),
+            Row("Lower bound", counted(lower_bound_cycles(program), "cycle"), busy),
         ]
         if isinstance(gap, float):
             rows.append(Row("Gap to the bound", f"{gap:.2f} %"))
         moved = traffic(program)
         rows += [
             Row("Energy", format_energy(energy_pj(self.timeline))),
-            Row("DRAM read", format_bytes(moved.read_bytes), f"{moved.read_bytes:,} bytes"),
-            Row("DRAM written", format_bytes(moved.write_bytes), f"{moved.write_bytes:,} bytes"),
-            Row("Work", f"{figures['macs']:,} MACs", f"{figures['vector_ops']:,} vector operations"),
+            Row("DRAM read", format_bytes(moved.read_bytes), counted(moved.read_bytes, "byte")),
+            Row("DRAM written", format_bytes(moved.write_bytes), counted(moved.write_bytes, "byte")),
+            Row("Work", count("macs", "MAC"), count("vector_ops", "vector operation")),
         ]
         rows += self._memory()
         for name, key in (("MAC utilisation", "mac"), ("With vector work", "with_vector")):
             if utilization[key] is not None:
                 rows.append(Row(name, f"{100 * utilization[key]:.2f} %"))
-        rows.append(Row("Activities", f"{figures['tiles']:,} tiles", f"{figures['transfers']:,} transfers"))
+        rows.append(Row("Activities", count("tiles", "tile"), count("transfers", "transfer")))
         return rows
 
     def _memory(self) -> list[Row]:

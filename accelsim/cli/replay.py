@@ -11,6 +11,7 @@ import click
 
 from accelsim.cli import common
 from accelsim.cli.run import write_run
+from accelsim.units import counted
 
 if TYPE_CHECKING:
     from accelsim.hardware.accelerator import Accelerator
@@ -82,8 +83,6 @@ def _machine(recorded: Timeline, given: Accelerator | None, overrides: tuple[str
     accelerator = recorded_accelerator(recorded, overrides) if given is None else given
     tiles = unpriced_tiles(recorded.program)
     if tiles and recorded.program.facts.get("hardware_digest") != accelerator.digest:
-        click.echo(
-            f"note: the trace tells neither shape nor operations of {tiles:,} tiles; they keep their recorded cycles",
-            err=True,
-        )
+        untold = f"neither shape nor operations of {counted(tiles, 'tile')}"
+        click.echo(f"note: the trace tells {untold}, whose cycles stay as recorded", err=True)
     return accelerator

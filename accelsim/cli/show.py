@@ -9,6 +9,7 @@ import click
 
 from accelsim.cli import common
 from accelsim.errors import InputError
+from accelsim.units import counted
 
 KINDS = ("workloads", "hardware", "schedulers", "dataflows", "memories", "energies", "formats")
 
@@ -93,4 +94,4 @@ def export_command(timeline: str, format_name: str | None, out: str) -> None:
     with common.progress(f"writing {format_name}"):
         export_timeline(loaded, Path(out), format_name)
     events = len(loaded.events.activity)
-    click.echo(f"{out}: {events:,} events, {Path(out).stat().st_size:,} bytes of {format_name}", err=True)
+    click.echo(f"{out}: {counted(events, 'event')}, {Path(out).stat().st_size:,} bytes of {format_name}", err=True)

@@ -24,6 +24,7 @@ from accelsim.hardware.accelerator import Accelerator
 from accelsim.program.lower_recorded import lower_recorded
 from accelsim.program.recorded import NodeKind, RecordedDevice, RecordedNode
 from accelsim.program.tables import Program
+from accelsim.units import counted
 
 PRODUCTS = ("mm", "bmm", "_int_mm")
 PRODUCTS_AND_SUMS = ("addmm", "baddbmm", "addbmm")
@@ -97,6 +98,8 @@ def execution_trace_program(
 def _operator(entry: Any, here: str) -> _Operator:
     if not isinstance(entry, dict):
         raise FormatError(f"{here} is {str(entry)[:40]!r}, must be an object")
+    if "parent" in entry and "ctrl_deps" not in entry:
+        entry = _of_today(entry)
     number, parent = _whole(entry.get("id"), f"{here}.id"), _whole(entry.get("ctrl_deps"), f"{here}.ctrl_deps")
     name = str(entry.get("name", "(unnamed)"))
     inputs, outputs = (_part(entry.get(part), f"{here}.{part}") for part in ("inputs", "outputs"))
@@ -115,6 +118,16 @@ def _operator(entry: Any, here: str) -> _Operator:
     written = () if is_view else made + written
     shapes = tuple(inputs["shapes"]), tuple(outputs["shapes"])
     return _Operator(number, name, parent, record, reads, written, *shapes)
+
+
+def _of_today(entry: dict[str, Any]) -> dict[str, Any]:
+    """A node of schema 1.0.1 and before (2023), whose fields stand beside one another, as one of today."""
+    parts = {
+        f"{part}s": {"values": entry.get(f"{part}s", []), "shapes": entry.get(f"{part}_shapes", [])}
+        for part in ("input", "output")
+    }
+    record = {"name": "rf_id", "value": entry.get("rf_id", 0)}
+    return {**entry, **parts, "ctrl_deps": entry["parent"], "attrs": [record]}
 
 
 def _part(part: Any, here: str) -> dict[str, list[Any]]:
@@ -195,7 +208,8 @@ def _priced(operators: list[_Operator], path: Path) -> tuple[list[RecordedNode],
     if not any(node.bytes for node in nodes):
         raise FormatError(f"{path}: none of its {len(operators)} nodes writes a tensor: nothing to run")
     names = ", ".join(dict.fromkeys(unknown))
-    note = f"the operations of {len(unknown):,} nodes are not known ({names[:160]}{' …' if len(names) > 160 else ''})"
+    listed = f"{names[:160]}{' …' if len(names) > 160 else ''}"
+    note = f"the operations of {counted(len(unknown), 'node')} are not known ({listed})"
     return nodes, [f"{note}; they take the time of their bytes"] if unknown else []
 
 

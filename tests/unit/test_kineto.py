@@ -93,6 +93,31 @@ def test_a_recorded_step_takes_as_long_as_it_took(tmp_path: Path) -> None:
     assert [names[row] for row in critical_path(run)][-1] == "aten::sum"
 
 
+def test_a_published_trace_of_a_gpu(tmp_path: Path) -> None:
+    """One step of ``aten::item`` on a TITAN RTX: times of astra-sim's ace_review_2024/example3 kineto_trace.json.
+
+    Without the day, the whole is 4534.133 to 5168.509 us: 634,376 ns.
+    """
+    host, stream = (1948108, 1948108), (1, 7)
+    times = [
+        ("aten::item", host, 4534.133, 499.388, "cpu_op"),
+        ("aten::_local_scalar_dense", host, 4538.635, 486.820, "cpu_op"),
+        ("Memcpy DtoH (Device -> Pinned)", stream, 4995.630, 1.344, "gpu_memcpy"),
+        ("cudaMemcpyAsync", host, 4745.951, 249.130, "cuda_runtime"),
+        ("cudaStreamSynchronize", host, 4995.932, 4.528, "cuda_runtime"),
+        ("cudaDeviceSynchronize", host, 5157.895, 10.614, "cuda_runtime"),
+        ("ProfilerStep#100", stream, 4994.630, 2.844, "gpu_user_annotation"),
+    ]
+    events = [{**whole(*event), "ts": event[2]} for event in times]
+    for phase, number, track, at in (("f", 1, stream, 4995.630), ("s", 1, host, 4745.951), ("s", 2, host, 5157.895)):
+        events.append({**arrow(phase, number, track, 0), "ts": at})
+    found = load_trace(saved(tmp_path, {"schemaVersion": 1, "traceEvents": events}))
+    assert found.latency_cycles == 634_376
+    copies = found.events.resource == 1
+    assert found.events.start_cycles[copies][-1] == 461_497  # 4995.630 - 4534.133 us
+    assert found.events.end_cycles[copies][-1] == 461_497 + 1344
+
+
 def test_a_longer_launch_delays_its_kernel(tmp_path: Path) -> None:
     """The arrow is a dependency: with its source 8 us longer, the kernel begins 8 us later, and what follows too."""
     run = load_trace(saved(tmp_path, EVENTS))

@@ -13,6 +13,7 @@ from accelsim.cli import cli
 from accelsim.errors import FormatError, InputError
 from accelsim.formats import load_trace
 from accelsim.formats.pytorch_execution_trace import execution_trace_program
+from accelsim.program.check import same_program
 
 DATA = Path(__file__).parents[1] / "data" / "pytorch"
 PROFILE, TRACE = DATA / "profile.json.gz", DATA / "execution_trace.json.gz"
@@ -73,6 +74,25 @@ def changed(tmp_path: Path, **fields: object) -> Path:
     content["nodes"][9] |= fields
     (tmp_path / "t.json").write_text(json.dumps(content))
     return tmp_path / "t.json"
+
+
+def test_the_schema_of_2023() -> None:
+    """1.0.1, as in facebookresearch/param's linear_et.json: parent, inputs and input_shapes beside one another."""
+    content = json.loads(gzip.decompress(TRACE.read_bytes()))
+    older = []
+    for node in content["nodes"]:
+        record = next((one["value"] for one in node["attrs"] if one["name"] == "rf_id"), 0)
+        flat = {"id": node["id"], "name": node["name"], "parent": node["ctrl_deps"], "rf_id": record}
+        for part in ("input", "output"):
+            both = node[f"{part}s"]
+            flat |= {f"{part}s": both["values"], f"{part}_shapes": both["shapes"], f"{part}_types": both["types"]}
+        older.append(flat)
+    for machine, times in ((accelsim.load_accelerator("tpu_v3"), None), (None, PROFILE)):
+        found, wanted = (
+            execution_trace_program({"nodes": nodes}, Path("t.json"), machine, times)
+            for nodes in (older, content["nodes"])
+        )
+        assert same_program(found, wanted)
 
 
 @pytest.mark.parametrize(
