@@ -7,12 +7,13 @@ import math
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from accelsim.analysis.predict import Cost
 from accelsim.units import format_energy
 
 WORTH_SAYING = 0.01
+Payoff = Literal["time", "energy"]
 BEYOND = 100.0
 """From so many times as fast on, a limit says no more than that there is none."""
 
@@ -51,7 +52,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Advice:
-    """Options ranked by the time that they save."""
+    """Options ranked by the time, or the energy, that they save."""
 
     title: str
     baseline: Cost
@@ -65,6 +66,8 @@ class Advice:
     peak_watts: float = 0.0
     tried: int = 0
     """Options that were predicted."""
+    payoff: Payoff = "time"
+    """What they are ranked by."""
 
     @property
     def pareto(self) -> tuple[Option, ...]:
@@ -86,7 +89,7 @@ class Advice:
     @property
     def sentences(self) -> tuple[str, ...]:
         """Bottleneck, what to do first and what it buys, what not to bother with, how good the predictions were."""
-        useful = [option for option in self.options if option.simulated.speedup >= 1 + WORTH_SAYING]
+        useful = [option for option in self.options if self._pays(option.simulated)]
         useless = [option.change for option in self.options if option not in useful]
         found = [self.bottleneck]
         if self.limits:
@@ -98,12 +101,11 @@ class Advice:
         for place, option in enumerate(useful):
             begin = "Do first" if place == 0 else "Then worth a look"
             risk = f"; mind the {option.risk}" if option.risk else ""
-            found.append(
-                f"{begin}: {option.change}. The run becomes {option.simulated.speedup:.2f} times as fast "
-                f"({option.predicted.speedup:.2f} predicted), and {_energy(option.simulated)}{risk}."
-            )
+            speed = f"{option.simulated.speedup:.2f} times as fast ({option.predicted.speedup:.2f} predicted)"
+            found.append(f"{begin}: {option.change}. The run becomes {speed}, and {_energy(option.simulated)}{risk}.")
         if useless:
-            found.append(f"Not worth it for speed, less than {WORTH_SAYING:.0%} each: {'; '.join(useless)}.")
+            what = "speed" if self.payoff == "time" else "energy"
+            found.append(f"Not worth it for {what}, less than {WORTH_SAYING:.0%} each: {'; '.join(useless)}.")
         if self.options:
             errors = [abs(option.error) for option in self.options]
             found.append(
@@ -111,6 +113,9 @@ class Advice:
                 f"{100 * max(errors):.1f} %."
             )
         return tuple(found)
+
+    def _pays(self, gain: Gain) -> bool:
+        return gain.speedup >= 1 + WORTH_SAYING if self.payoff == "time" else gain.energy_ratio <= 1 - WORTH_SAYING
 
     def to_dict(self) -> dict[str, Any]:
         """As ``accelsim advise --json`` prints it; an infinite limit is None."""

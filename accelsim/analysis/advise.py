@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.analysis.advice import Advice, Gain, Option
+from accelsim.analysis.advice import Advice, Gain, Option, Payoff
 from accelsim.analysis.energy import energy_pj
 from accelsim.analysis.options import Change, changes, with_fewer_bits
-from accelsim.analysis.predict import Bottlenecks, Cost, predict
+from accelsim.analysis.predict import Bottlenecks, Cost, predict, work_left
 from accelsim.analysis.roofs import Limits
 from accelsim.engine import simulate
 from accelsim.engine.replay import recorded_accelerator
@@ -48,8 +48,9 @@ def advise(
     *,
     top: int = 5,
     time_limit_seconds: float | None = 10.0,
+    payoff: Payoff = "time",
 ) -> Advice:
-    """Ranks changes by the time that they save.
+    """Ranks changes by the time, or the energy, that they save.
 
     Args:
         timeline: the run.
@@ -58,6 +59,7 @@ def advise(
         accelerator: the machine that it ran on; by default the one that its provenance holds (``accelsim run --out``).
         top: so many options, those with the best predictions, are simulated and returned.
         time_limit_seconds: for each search.
+        payoff: ``"time"`` or ``"energy"``, each of a sample.
 
     Raises:
         InputError: the timeline does not say which machine it ran on, or names another one.
@@ -70,8 +72,11 @@ def advise(
     predicted = []
     for change in changes(timeline, machine, workload):
         with suppress(MappingError, UnsupportedOperator):  # a tile that the changed array could not hold
-            predicted.append((gain(baseline, predict(found, machine, change), machine, change), change))
-    predicted.sort(key=lambda pair: (-pair[0].speedup, pair[0].energy_ratio))
+            left = None
+            if change.kind == "sparsity" and workload is not None:
+                left = work_left(workload, timeline.program, machine, change.accelerator)
+            predicted.append((gain(baseline, predict(found, machine, change, left), machine, change), change))
+    predicted.sort(key=lambda pair: rank(pair[0], payoff))
     options = []
     for guess, change in predicted[:top]:
         cost = _simulate(timeline, change, machine, workload, time_limit_seconds)
@@ -86,7 +91,7 @@ def advise(
                     peak_watts=peak_watts(change.accelerator),
                 )
             )
-    options.sort(key=lambda option: (-option.simulated.speedup, option.simulated.energy_ratio, option.change))
+    options.sort(key=lambda option: (*rank(option.simulated, payoff), option.change))
     facts = timeline.program.facts
     return Advice(
         title=f"Advice for {facts.get('workload', 'a trace')} on {machine.name}",
@@ -97,7 +102,13 @@ def advise(
         limits=_limits(timeline),
         options=tuple(options),
         tried=len(predicted),
+        payoff=payoff,
     )
+
+
+def rank(gain: Gain, payoff: Payoff) -> tuple[float, float]:
+    """What options are sorted by: what pays, then the other."""
+    return (-gain.speedup, gain.energy_ratio) if payoff == "time" else (gain.energy_ratio, -gain.speedup)
 
 
 def gain(baseline: Cost, cost: Cost, machine: Accelerator, change: Change) -> Gain:

@@ -40,8 +40,12 @@ FACTORS = {
 SECTIONS = ("pe_array", "vector_unit", "buffers", "dram", "memory")
 SHAPE = ("pe_array.rows", "pe_array.columns")
 SMALLEST_BITS = 4
-WIDE_BITS = 16
-"""Tensors of more bits than this hold sums or numbers of tokens, and stay as they are."""
+LOWER_VOLTAGE = Decimal("0.8")
+"""Clock and voltage fall together; the energy of switching falls with the square of the voltage (C V^2)."""
+ZEROS = {"weights": ("skip", "gate"), "inputs": ("skip", "gate")}
+"""What may be done about zeros in either operand, where nothing or less is done: the first saves time and energy."""
+LAYOUTS = {"inputs": ("terms", "positions"), "weights": ("filters", "terms"), "outputs": ("filters", "positions")}
+"""What may lie side by side in a buffer whose ports are described."""
 
 
 class Change(NamedTuple):
@@ -50,7 +54,8 @@ class Change(NamedTuple):
     text: str
     """As the command line takes it: ``dram.bandwidth=32 GB/s``, ``--batch 2``, ``--bits 4``, ``--scheduler best``."""
     kind: str
-    """The field's last name, or ``array shape``, ``clock``, ``batch``, ``precision``, ``scheduler``."""
+    """The field's last name, or ``array shape``, ``clock``, ``voltage``, ``layout``, ``sparsity``, ``batch``,
+    ``precision``, ``scheduler``."""
     accelerator: Accelerator
     scheduler: str | None = None
     """Another scheduler; None for the run's own."""
@@ -71,19 +76,22 @@ def changes(timeline: Timeline, machine: Accelerator, workload: Workload | None)
         workload: what ran; without it neither batch, nor bits, nor the schedule can be changed.
     """
     values = read_tree(machine.source, "the recorded template", InputError).values
-    for path, value in _numbers(values):
+    for path, value in _leaves(values):
         name = path.rpartition(".")[2]
-        if (changed := scaled(value, FACTORS[name])) is not None:
+        if name in FACTORS and (changed := scaled(value, FACTORS[name])) is not None:
             yield from _on(machine, name, f"{path}={changed}")
     for wider, narrower in (SHAPE, SHAPE[::-1]):
         wide, narrow = scaled(_at(values, wider), TWO), scaled(_at(values, narrower), HALF)
         if wide and narrow and narrow.isdecimal():
             yield from _on(machine, "array shape", f"{wider}={wide}", f"{narrower}={narrow}")
-    yield from _faster_clock(machine, values)
+    yield from _other_clock(machine, values, "clock", TWO, risk="timing, at the same voltage")
+    yield from _lower_voltage(machine, values)
+    yield from _layouts(machine)
     if workload is None:
         return
+    yield from _zeros(machine, workload)
     yield Change(f"--batch {2 * workload.batch}", "batch", machine, batch=2, risk="latency of a sample")
-    bits = [tensor.bits for tensor in tensors(workload) if tensor.bits <= WIDE_BITS]
+    bits = [tensor.bits for tensor in tensors(workload) if tensor.bits <= widest_bits(workload)]
     if bits and min(bits) >= 2 * SMALLEST_BITS:
         yield Change(f"--bits {max(bits) // 2}", "precision", machine, bits=0.5, risk="accuracy")
     if timeline.provenance.get("scheduler") != BEST:
@@ -98,28 +106,74 @@ def _on(machine: Accelerator, kind: str, *overrides: str, risk: str = "") -> Ite
     yield Change(", ".join(overrides), kind, changed, risk=risk)
 
 
-def _faster_clock(machine: Accelerator, values: dict[str, Any]) -> Iterator[Change]:
-    """Twice the clock at the same voltage, and a memory that stays as fast as it was in bytes a second."""
-    clock = scaled(values.get("clock"), TWO)
+def _other_clock(
+    machine: Accelerator, values: dict[str, Any], kind: str, factor: Decimal, *more: str, risk: str
+) -> Iterator[Change]:
+    """Another clock, and a memory that stays as fast as it was in bytes a second."""
+    clock = scaled(values.get("clock"), factor)
     if clock is None:
         return
     overrides = [f"clock={clock}"]
-    for path, factor, unit in (("dram.bandwidth", HALF, "B/cycle"), ("dram.latency", TWO, "cycle")):
+    for path, of_path, unit in (("dram.bandwidth", 1 / factor, "B/cycle"), ("dram.latency", factor, "cycle")):
         value = _at(values, path)
-        if value is not None and unit in str(value) and (kept := scaled(value, factor)) is not None:
+        if value is not None and unit in str(value) and (kept := scaled(value, of_path)) is not None:
             overrides.append(f"{path}={kept}")
-    yield from _on(machine, "clock", *overrides, risk="timing, at the same voltage")
+    yield from _on(machine, kind, *overrides, *more, risk=risk)
 
 
-def _numbers(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names and values of the fields that have a factor."""
+def _lower_voltage(machine: Accelerator, values: dict[str, Any]) -> Iterator[Change]:
+    """A lower clock and voltage; not where a table gives the energies, which is of one voltage."""
+    if "energy" in values:
+        return
+    found = {path: value for path, value in _leaves(values) if path.endswith("_energy") or path == "vector_unit.energy"}
+    on_chip = {
+        path: value for path, value in found.items() if path.partition(".")[0] in ("pe_array", "vector_unit", "buffers")
+    }
+    lower = [(path, scaled(value, LOWER_VOLTAGE**2)) for path, value in on_chip.items() if "gated" not in path]
+    energies = [f"{path}={value}" for path, value in lower if value is not None]
+    for change in _other_clock(machine, values, "voltage", LOWER_VOLTAGE, *energies, risk="speed of the logic"):
+        clock = change.text.partition(",")[0]
+        yield change._replace(
+            text=f"{clock} at {LOWER_VOLTAGE} of the voltage: energies on the chip x {LOWER_VOLTAGE**2}"
+        )
+
+
+def _layouts(machine: Accelerator) -> Iterator[Change]:
+    ports = machine.buffers["global"].ports
+    if ports is None:
+        return
+    for tensor, layouts in LAYOUTS.items():
+        for layout in layouts:
+            if getattr(ports.layout, tensor) != layout:
+                yield from _on(machine, "layout", f"buffers.global.ports.layout.{tensor}={layout}")
+
+
+def _zeros(machine: Accelerator, workload: Workload) -> Iterator[Change]:
+    """What may be done about zeros that are known of; skipping takes lanes that find the next pair."""
+    known = {
+        "weights": any(operator.weights[0].sparsity is not None for operator in workload.operators if operator.weights),
+        "inputs": any(
+            operator.operands[0].sparsity is not None for operator in workload.operators if operator.operands
+        ),
+    }
+    for operand, modes in ZEROS.items():
+        if not known[operand]:
+            continue
+        now = getattr(machine.arithmetic, operand)
+        for mode in modes:
+            if now == "none" or (now, mode) == ("gate", "skip"):
+                risk = "area of the logic that finds nonzeros" if mode == "skip" else ""
+                yield from _on(machine, "sparsity", f"pe_array.sparsity.{operand}={mode}", risk=risk)
+
+
+def _leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names and values of the fields of all sections that may be changed."""
     for name, value in values.items():
-        path = f"{prefix}{name}"
         if isinstance(value, dict):
             if prefix or name in SECTIONS:
-                yield from _numbers(value, f"{path}.")
-        elif prefix and name in FACTORS:
-            yield path, value
+                yield from _leaves(value, f"{prefix}{name}.")
+        elif prefix:
+            yield f"{prefix}{name}", value
 
 
 def _at(values: Any, path: str) -> Any:
@@ -145,11 +199,18 @@ def tensors(workload: Workload) -> Iterator[Tensor]:
         yield from operator.weights
 
 
+def widest_bits(workload: Workload) -> int:
+    """Of what is multiplied, or of all where nothing is; wider tensors hold sums or numbers of tokens."""
+    return workload.product_bits or max((tensor.bits for tensor in tensors(workload)), default=0)
+
+
 def with_fewer_bits(workload: Workload, share: float) -> Workload:
     """The same workload with elements of so many times their bits; sums and numbers of tokens stay as they are."""
 
+    widest = widest_bits(workload)
+
     def narrow(tensor: Tensor) -> Tensor:
-        if tensor.bits > WIDE_BITS:
+        if tensor.bits > widest:
             return tensor
         return dataclasses.replace(tensor, bits=max(int(tensor.bits * share), 1))
 

@@ -12,10 +12,13 @@ from accelsim.analysis.traffic import traffic
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.dataflow import TileColumns
 from accelsim.program.bounds import busy_cycles
+from accelsim.program.lower import effectual_shapes
 from accelsim.program.rebind import rebind
 from accelsim.program.tables import ActivityKind, FloatTable, IntColumn, Program, ResourceKind
 from accelsim.timeline.stalls import operator_intervals
 from accelsim.timeline.table import Timeline
+from accelsim.workload.graph import Workload
+from accelsim.workload.operator import ArrayWork
 
 UNFUSED = "layerwise"
 """The scheduler that keeps nothing on chip, whatever the buffer holds."""
@@ -104,7 +107,27 @@ def _busy_before(starts: IntColumn, ends: IntColumn) -> Callable[[IntColumn], In
     return busy
 
 
-def predict(found: Bottlenecks, machine: Accelerator, change: Change) -> Cost:
+def work_left(workload: Workload, program: Program, machine: Accelerator, changed: Accelerator) -> FloatTable:
+    """What another treatment of zeros leaves of a program's array work: shape (operators + 1, 2).
+
+    Each row is an operator's products, and their energy in the multipliers, over those that ``machine`` has; operators
+    that the workload does not have, such as parts of those that were cut, get the mean.
+    """
+    works = {o.name: work for o in workload.operators if isinstance(work := o.whole_work(1), ArrayWork)}
+    left = []
+    for one in (machine, changed):
+        shapes, per_mac = effectual_shapes(list(works.values()), one)
+        of = TileColumns(*shapes.T.astype(np.float64))
+        products = of.batch * of.filters * of.rows * of.columns * of.channels / of.groups
+        products = products * of.kernel_rows * of.kernel_columns
+        left.append(np.stack([products, products * per_mac], axis=1))
+    ratio = dict(zip(works, left[1] / left[0], strict=True))
+    mean = left[1].sum(axis=0) / left[0].sum(axis=0) if works else np.ones(2)
+    share: FloatTable = np.array([ratio.get(name, mean) for name in (*program.operator_names, "")])
+    return share
+
+
+def predict(found: Bottlenecks, machine: Accelerator, change: Change, left: FloatTable | None = None) -> Cost:
     """A bottleneck model, operator by operator; of a schedule that was searched, of the run as a whole.
 
     The tiles of an operator are priced on the changed machine, and the cycles in which the link was busy in its time
@@ -119,13 +142,20 @@ def predict(found: Bottlenecks, machine: Accelerator, change: Change) -> Cost:
         found: of the run.
         machine: on which it ran.
         change: what is changed; with a larger batch the cost is that of all of it.
+        left: what the change leaves of the array's work, as :func:`work_left` says; by default all.
     """
     changed, anew = change.accelerator, change.scheduler is not None
     new, old = rebind(found.program, changed, machine), found.program
     tile = old.activities.kind == ActivityKind.TILE
     before, after = np.zeros((2, len(found.window_cycles)))
     np.add.at(before, old.activities.operator[tile], old.activities.cycles[tile])
-    np.add.at(after, new.activities.operator[tile], _tile_cycles(new, changed, change.batch)[tile])
+    cycles_of, energy_of = _tile_cycles(new, changed, change.batch), new.energy_pj
+    if left is not None:
+        mine = np.where(new.activities.shape[:, None] >= 0, left[new.activities.operator], 1.0)
+        cycles_of, energy_of = cycles_of * mine[:, 0], energy_of * mine[:, :1]
+        mac = new.part_names.index("mac")
+        energy_of[:, mac] = new.energy_pj[:, mac] * mine[:, 1]
+    np.add.at(after, new.activities.operator[tile], cycles_of[tile])
     slower_link = float(machine.link_bytes_per_cycle / changed.link_bytes_per_cycle)
     others = found.moved_bytes - found.weight_bytes
     share = np.where(
@@ -155,8 +185,7 @@ def predict(found: Bottlenecks, machine: Accelerator, change: Change) -> Cost:
     moves = new.activities.kind != ActivityKind.TILE
     of_operator = share[new.activities.operator[moves]]
     dynamic_pj = float(
-        change.batch * new.energy_pj[~moves].sum()
-        + (1 - saved) * (new.energy_pj[moves].sum(axis=1) * of_operator).sum()
+        change.batch * energy_of[~moves].sum() + (1 - saved) * (new.energy_pj[moves].sum(axis=1) * of_operator).sum()
     )
     return Cost(round(cycles), dynamic_pj + new.static_pj_per_cycle * cycles)
 

@@ -11,6 +11,7 @@ from accelsim.cli import common
 from accelsim.errors import InputError
 
 if TYPE_CHECKING:
+    from accelsim.analysis.advice import Payoff
     from accelsim.hardware.accelerator import Accelerator
     from accelsim.plot.roofline import Detail, Form
     from accelsim.timeline.table import Timeline
@@ -95,11 +96,24 @@ def roofline_command(
     show_default=True,
     help="Seconds that a search for a new schedule may take, for each option.",
 )
+@click.option(
+    "--payoff",
+    type=click.Choice(["time", "energy"]),
+    default="time",
+    show_default=True,
+    help="What options are ranked by: what each saves of a sample.",
+)
 @click.option("--hardware", help="The machine that it ran on, for a timeline that does not hold its template.")
 @common.overrides
 @common.as_json
 def advise_command(
-    timeline: str, top: int, time_limit: float, hardware: str | None, overrides: tuple[str, ...], as_json: bool
+    timeline: str,
+    top: int,
+    time_limit: float,
+    payoff: Payoff,
+    hardware: str | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Investments ranked by payoff, each predicted from the run and then simulated.
 
@@ -116,7 +130,9 @@ def advise_command(
         raise InputError("--set changes the machine that --hardware names; give that too")
     machine = recorded_accelerator(loaded) if hardware is None else load_accelerator(hardware, overrides)
     with common.progress("predicting and simulating"):
-        found = advise(loaded, _workload_of(loaded, machine), machine, top=top, time_limit_seconds=time_limit)
+        found = advise(
+            loaded, _workload_of(loaded, machine), machine, top=top, time_limit_seconds=time_limit, payoff=payoff
+        )
     if as_json:
         common.print_json(found.to_dict())
     else:

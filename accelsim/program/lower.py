@@ -157,7 +157,7 @@ def work_costs(tiles: Sequence[Work], accelerator: Accelerator) -> WorkCosts:
     ordered: list[Work] = [*array_works, *vector_works]
     works.update({work: row for row, work in enumerate(ordered)})
     rows = np.array([works[work] for work in tiles], dtype=np.int64)
-    shapes, per_mac = _effectual(array_works, accelerator)
+    shapes, per_mac = effectual_shapes(array_works, accelerator)
     on_array = accelerator.array_cost(TileColumns(*np.ascontiguousarray(shapes.T)))
     on_array.energy_pj[:, accelerator.part_names.index("mac")] *= per_mac
     operations = np.array([work.operations for work in vector_works], dtype=np.int64)
@@ -170,8 +170,9 @@ def work_costs(tiles: Sequence[Work], accelerator: Accelerator) -> WorkCosts:
     return WorkCosts(cycles[rows], energy_pj[rows], macs[rows], vector_ops[rows], shape, shapes)
 
 
-def _effectual(works: Sequence[ArrayWork], accelerator: Accelerator) -> tuple[IntColumn, FloatTable]:
-    """Shapes of what the machine really does of tiles, and the energy of each product, in MACs."""
+def effectual_shapes(works: Sequence[ArrayWork], accelerator: Accelerator) -> tuple[IntColumn, FloatTable]:
+    """What the machine really does of tiles, shape (tiles, len(SHAPE_COLUMNS)), and the energy of each of its products,
+    in MACs."""
     columns = len(SHAPE_COLUMNS)
     shapes = np.array([work[:columns] for work in works], dtype=np.int64).reshape(-1, columns)
     per_mac = np.ones(len(works))

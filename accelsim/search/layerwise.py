@@ -22,7 +22,7 @@ from accelsim.search.scheduler import Scheduler, SearchResult, Watch
 from accelsim.workload.graph import Workload
 from accelsim.workload.operator import Operator
 
-MAXIMUM_TILES = 1 << 18
+MAXIMUM_TILES = 1 << 19
 """More tiles than this do not fit into the memory of a usual computer as a program."""
 
 

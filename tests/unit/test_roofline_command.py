@@ -98,6 +98,7 @@ def test_advice_is_what_a_run_on_the_changed_machine_gives(folder: Path) -> None
         "pe_array.columns=64, pe_array.rows=16",
         "vector_unit.throughput=64 op/cycle",
         "clock=2 GHz, dram.bandwidth=1 B/cycle",
+        "clock=0.8 GHz at 0.8 of the voltage: energies on the chip x 0.64",
         "--batch 2",
         "--bits 4",
         "--scheduler interleave",
