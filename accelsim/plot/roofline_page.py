@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accelsim.analysis.ceilings import ceilings
 from accelsim.analysis.ladder import energy_ladder, performance_ladder
 from accelsim.analysis.ledger_report import ladder_rows
 from accelsim.analysis.sections import Section, section_table
 from accelsim.plot.report_page import STYLE
 
 if TYPE_CHECKING:
-    from accelsim.plot.roofline import Roofline
+    from accelsim.analysis.roofs import Roof
+    from accelsim.plot.roofline import Roofline, Run
 
 PAGE_STYLE = """
 body { max-width: 1500px; }
@@ -38,6 +41,11 @@ body { max-width: 1500px; }
 .maps canvas { height: 100%; left: 0; pointer-events: none; position: absolute; top: 0; width: 100%; }
 .maps .over { pointer-events: none; position: absolute; top: 0; }
 .maps .lit { fill: none; stroke: var(--ink); stroke-width: 2.5; }
+.maps .ribbon { fill: var(--soft); opacity: .25; }
+.maps .ceiling { stroke: #009E73; stroke-dasharray: 2 4; stroke-width: 1.5; }
+.maps text.green { fill: #009E73; }
+.maps .path { fill: none; stroke: var(--soft); stroke-width: 1; }
+.maps .window { stroke: var(--ink); stroke-width: .6; pointer-events: auto; }
 .maps .knee { fill: none; stroke: var(--soft); stroke-width: 1.4; }
 #tip { background: var(--card); border: 1px solid var(--line); border-radius: 8px; box-shadow: 0 2px 10px #0003;
   display: none; font-size: .86rem; max-width: 330px; padding: .5rem .7rem; pointer-events: none; position: fixed;
@@ -57,15 +65,14 @@ def roofline_page(roofline: Roofline) -> str:
     accelerator = roofline.accelerator
     title = f"Roofline of {accelerator.name}"
     content = {
-        "roofs": [_rounded(roof.to_dict()) for roof in roofline.roofs],
-        "runs": [
-            {"name": run.name, **_columns([_rounded(point.to_dict()) for point in run.points])} for run in roofline.runs
-        ],
+        "roofs": [_roof(roof) for roof in roofline.roofs],
+        "runs": [_run(roofline, run) for run in roofline.runs],
         "knee": [_rounded(point._asdict()) for point in roofline.measurement.knee] if roofline.measurement else [],
         "clock_hz": accelerator.clock_hz,
     }
     data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    script = (Path(__file__).parent / "scripts" / "roofline.js").read_text(encoding="utf-8")
+    scripts = Path(__file__).parent / "scripts"
+    script = "".join((scripts / name).read_text(encoding="utf-8") for name in ("roofline.js", "roofline_over.js"))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -73,9 +80,12 @@ def roofline_page(roofline: Roofline) -> str:
         f"<h1>{html.escape(title)}</h1>\n"
         f'<p class="note">{html.escape(accelerator.description)}. {_EXPLANATION}</p>\n'
         '<div class="controls"><fieldset id="levels"></fieldset><span id="runs" class="legend"></span>'
+        f"{_CHECKS}"
         '<input type="search" id="search" placeholder="find an operator" aria-label="find an operator"></div>\n'
         f'<div class="maps"><figure><figcaption>Performance</figcaption>{_plot("performance")}</figure>'
-        f"<figure><figcaption>Energy</figcaption>{_plot('energy')}</figure></div>\n"
+        f"<figure><figcaption>Energy</figcaption>{_plot('energy')}</figure>"
+        '<figure style="display:none"><figcaption>Utilisation over time</figcaption><svg id="plane"></svg></figure>'
+        "</div>\n"
         f"{_ladders(roofline)}"
         '<h2>Points</h2><div class="scroll"><table id="table"></table></div><p id="more" class="note"></p>'
         '<div id="tip"></div>\n'
@@ -84,6 +94,10 @@ def roofline_page(roofline: Roofline) -> str:
     )
 
 
+_CHECKS = "".join(
+    f'<label style="display:none"><input type="checkbox" id="show-{name}"> {text}</label>'
+    for name, text in (("ceilings", "ceilings of the first run"), ("path", "its path over time"))
+)
 _EXPLANATION = (
     "One multiply-accumulate counts two operations. Roofs of the datasheet are dashed, measured ones solid; a point's "
     "area is its share of the run's cycles. An operator's time is that attributed to it, or that of its transfers "
@@ -109,6 +123,33 @@ def _ladders(roofline: Roofline) -> str:
 def _plot(name: str) -> str:
     """Axes and roofs, upon them the points as pixels, and above all the labels."""
     return f'<div class="plot"><svg id="{name}"></svg><canvas></canvas><svg class="over"></svg></div>'
+
+
+def _roof(roof: Roof) -> dict[str, Any]:
+    """A roof, and how far it may lie below and above."""
+    band = {"band": [round(end, 7) for end in roof.uncertainty.band]} if roof.uncertainty else {}
+    fields = ("level", "unit", "source", "value")
+    return {**_rounded({name: getattr(roof, name) for name in fields}), **band}
+
+
+def _run(roofline: Roofline, run: Run) -> dict[str, Any]:
+    """Points, ceilings, and the path over time; a window without bytes has no intensity."""
+    path = run.trajectory
+    columns = ("intensity", "ops_per_cycle", "ops_per_pj", "utilization", "memory_utilization")
+    return {
+        "name": run.name,
+        **_columns([_rounded(point.to_dict()) for point in run.points]),
+        "ceilings": [_rounded(one._asdict()) for one in ceilings(roofline.accelerator, run.ledger, run.points)],
+        "path": {
+            "cycles": path.cycles,
+            **{
+                name: [
+                    float(f"{value:.5g}") if math.isfinite(value) else None for value in getattr(path, name).tolist()
+                ]
+                for name in columns
+            },
+        },
+    }
 
 
 def _columns(points: list[dict[str, Any]]) -> dict[str, Any]:

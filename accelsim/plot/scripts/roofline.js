@@ -80,7 +80,7 @@ function draw(map) {
   const ridge = sheet.bandwidth ? sheet.array / sheet.bandwidth : null;
   const balance = sheet.byte && sheet.array_energy ? sheet.byte * sheet.array_energy : null;
   const xs = range([...all.map((point) => point.intensity), ridge, balance, 1], [0.1, 0.3]);
-  const tops = [curve(map, sheet, "array"), curve(map, sheet, "vector")].filter(Boolean).map((roof) => roof(10 ** xs[1]));
+  const tops = [curve(map, sheet, "array"), curve(map, sheet, "vector")].filter(Boolean).flatMap((roof) => (all.length ? [roof(10 ** xs[1])] : [roof(10 ** xs[1]), roof(1)]));
   const ys = range([...all.map((point) => point[key.value]), ...tops], [0, 0.1]);
   const x = (log) => LEFT + (log - xs[0]) / (xs[1] - xs[0]) * (WIDTH - LEFT - RIGHT);
   const y = (log) => HEIGHT - BOTTOM - (log - ys[0]) / (ys[1] - ys[0]) * (HEIGHT - TOP - BOTTOM);
@@ -94,6 +94,7 @@ function draw(map) {
     element("line", { class: "mark", x1: x(Math.log10(where)), x2: x(Math.log10(where)), y1: TOP, y2: HEIGHT - BOTTOM }, lines);
     label(svg, `${name} ${shown(where)} op/B`, x(Math.log10(where)), HEIGHT - BOTTOM - 8 - (name === "ridge" ? 0 : 18), taken, "soft", "middle");
   }
+  ribbon(map, lines, xs, x, y);
   for (const source of ["datasheet", "measured"]) {
     const found = limits(source);
     for (const unit of ["array", "vector"]) {
@@ -112,6 +113,7 @@ function draw(map) {
       element("title", {}, lines.lastChild, `K3: ${shown(point.intensity)} op/B, ${shown(point.ops_per_cycle)} op/cycle`);
     }
   }
+  if (map === "performance" && level === "dram" && shows.ceilings) drawCeilings(lines, svg, xs, x, y, taken);
   placed[map] = all.filter((point) => point[key.value] > 0).map((point) => ({
     point, radius: 3.5 + 11 * Math.sqrt(Math.min(point.share, 1)) * (point.name === "run" ? 0.45 : 1),
     at: [point.intensity === null ? WIDTH - RIGHT + 24 : x(Math.log10(point.intensity)), y(Math.log10(point[key.value]))],
@@ -120,10 +122,16 @@ function draw(map) {
   const over = svg.parentElement.querySelector(".over");
   over.replaceChildren();
   over.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
-  const named = placed[map].filter((one) => one.point.name !== "run").sort((a, b) => b.point.share - a.point.share).slice(0, LABELLED);
-  for (const { point, radius, at } of [...placed[map].filter((one) => one.point.name === "run"), ...named]) {
-    const text = point.name === "run" ? (data.runs.length > 1 ? data.runs[point.run].name : "run") : point.name;
-    label(over, text.length > 28 ? text.slice(0, 27) + "…" : text, at[0] + radius + 4, at[1] + 4, taken, "", "start", at, radius);
+  if (level === "dram" && shows.path) drawPath(map, over, x, y);
+  const named = [];
+  for (const one of placed[map].filter(({ point }) => point.name !== "run").sort((a, b) => b.point.share - a.point.share)) {
+    const same = named.find(({ at }) => Math.hypot(at[0] - one.at[0], at[1] - one.at[1]) < 9);  // one name for all at a place
+    if (same) same.more++; else if (named.length < LABELLED) named.push({ ...one, more: 0 });
+  }
+  for (const { point, radius, at, more } of [...placed[map].filter((one) => one.point.name === "run"), ...named]) {
+    const name = point.name === "run" ? (data.runs.length > 1 ? data.runs[point.run].name : "run") : point.name;
+    const text = (name.length > 28 ? name.slice(0, 27) + "…" : name) + (more ? ` and ${more} more` : "");
+    label(over, text, at[0] + radius + 4, at[1] + 4, taken, "", "start", at, radius);
   }
 }
 
@@ -340,6 +348,7 @@ function table() {
 function redraw() {
   draw("performance");
   draw("energy");
+  plane();
   table();
 }
 
@@ -376,4 +385,3 @@ for (const map of Object.keys(MAPS)) {
 }
 addEventListener("resize", () => Object.keys(MAPS).forEach(drawPoints));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => Object.keys(MAPS).forEach(drawPoints));
-redraw();
