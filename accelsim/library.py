@@ -112,7 +112,7 @@ def load_workload(
         allow_unsupported: operators of unknown cost are counted as moved data instead of refused.
         weight_sparsity: zeros in all weights of convolutions and matrix products, as
             :func:`accelsim.sparsity.parse_sparsity` reads it (``"2:4/index"``).
-        input_sparsity: zeros in their inputs (``"0.5"``).
+        input_sparsity: zeros in their inputs (``"0.5"``; ``"0.5/bitmap"`` stores them so, too).
         parameters: those of the recipe or format, by name (``sequence_length=1024``).
 
     Raises:

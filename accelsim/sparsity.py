@@ -107,6 +107,15 @@ class Sparsity:
             values = max(values, -(-elements // (1 << RUN_BITS)))
         return values * (bits + self.index_bits)
 
+    def least_bits(self, bits: int) -> Fraction:
+        """Bits of an element, in the mean, that no number of elements stored together goes below."""
+        if self.storage is Storage.DENSE:
+            return Fraction(bits)
+        if self.storage is Storage.BITMAP:
+            return self.density * bits + 1
+        share = max(self.density, Fraction(1, 1 << RUN_BITS)) if self.storage is Storage.RUN_LENGTH else self.density
+        return share * (bits + self.index_bits)
+
     def kept_terms(self, terms: int) -> int:
         """Of ``terms`` consecutive ones of a sum, those that an N:M pattern keeps: N of every M, of the rest at most N.
 

@@ -65,7 +65,11 @@ what_runs = options(
         metavar="TEXT",
         help="Zeros in the weights: 2:4, 0.3, block:8:0.25 or a mask (.npy); perhaps stored: 2:4/index, 0.3/bitmap.",
     ),
-    click.option("--input-sparsity", metavar="TEXT", help="Zeros in the inputs of convolutions and products: 0.5."),
+    click.option(
+        "--input-sparsity",
+        metavar="TEXT",
+        help="Zeros in the inputs of convolutions and products: 0.5; 0.5/bitmap stores and moves them so, too.",
+    ),
     click.option(
         "--bind", multiple=True, metavar="NAME=VALUE", callback=_bindings, help="ONNX files: size of a free dimension."
     ),

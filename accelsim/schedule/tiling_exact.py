@@ -58,7 +58,8 @@ class _Kept(NamedTuple):
     blocks: dict[tuple[int, int], tuple[tuple[str, ...], list[list[Block]]]]
 
 
-_Like = tuple[Operator, bool, tuple[int, ...], tuple[tuple[int, Sparsity | None], ...]]
+_Form = tuple[int, Sparsity | None]
+_Like = tuple[Operator, bool, tuple[_Form, ...], tuple[_Form, ...]]
 
 _KEPT: WeakKeyDictionary[Workload, _Kept] = WeakKeyDictionary()
 
@@ -72,9 +73,9 @@ def _nameless(workload: Workload, operator: Operator) -> _Like:
         for operand in operator.operands
     )
     nameless = replace(operator, name="", operands=operands, output=replace(operator.output, name=""), weights=())
-    bits = tuple(_tensor(workload, name).bits for name in producers)
-    forms = tuple((weight.bits, weight.sparsity) for weight in operator.weights[:1])
-    return nameless, _needed_outside(workload, operator, {operator.name}), bits, forms
+    read = tuple((tensor.bits, tensor.sparsity) for tensor in (_tensor(workload, name) for name in producers))
+    weights = tuple((weight.bits, weight.sparsity) for weight in operator.weights[:1])
+    return nameless, _needed_outside(workload, operator, {operator.name}), read, weights
 
 
 def _tile_group(workload: Workload, group: Sequence[Operator], tiles: int) -> list[list[Block]]:

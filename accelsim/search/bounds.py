@@ -32,7 +32,7 @@ def least_latency_cycles(workload: Workload, accelerator: Accelerator) -> int:
         moved += operator.weight_bytes
         if workload.is_output(operator.name):
             stored = share if soma else 1.0
-            moved += stored * operator.output.elements * operator.output.bits * workload.batch / 8
+            moved += stored * operator.output.elements * float(operator.output.least_bits) * workload.batch / 8
         loaded: dict[str, float] = {}  # an input that several operands read is loaded once
         for operand in operator.operands:
             read = share * _share_read(operator, operand)
@@ -44,7 +44,7 @@ def least_latency_cycles(workload: Workload, accelerator: Accelerator) -> int:
                 elif not source.views and len(operand.sources) == 1:
                     tensor = workload.inputs[workload.input_index[source.producer]]
                     elements = extent * prod(operand.shape[1:])
-                    bits = read * min(elements, tensor.elements) * tensor.bits
+                    bits = read * min(elements, tensor.elements) * float(tensor.least_bits)
                     loaded[source.producer] = max(loaded.get(source.producer, 0.0), bits)
         moved += sum(loaded.values()) * workload.batch / 8
     rate = accelerator.dram.peak_bytes_per_cycle

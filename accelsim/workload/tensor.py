@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from math import prod
 
@@ -51,6 +52,11 @@ class Tensor:
     def sample_bytes(self) -> int:
         """Whole bytes of one sample, elements packed, in the form in which it is stored."""
         return self._bytes(self.elements)
+
+    @property
+    def least_bits(self) -> Fraction:
+        """Bits of an element in the form in which it is stored, in the mean; no block takes fewer for each."""
+        return Fraction(self.bits) if self.sparsity is None else self.sparsity.least_bits(self.bits)
 
     def box_bytes(self, box: Box) -> int:
         """Whole bytes of a block, elements packed."""
