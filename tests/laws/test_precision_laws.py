@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.analysis.energy import energy_pj
-from accelsim.analysis.options import WIDE_BITS, tensors, with_fewer_bits
+from accelsim.analysis.options import tensors, widest_bits, with_fewer_bits
 from accelsim.engine import simulate
 from accelsim.library import load_accelerator
 from accelsim.program.lower import lower
@@ -30,4 +30,4 @@ def test_fewer_bits_never_cost_more_under_the_same_schedule(
     assert energy_pj(after) <= energy_pj(before) * (1 + 1e-12)
     assert int(after.program.activities.bytes.sum()) <= int(before.program.activities.bytes.sum())
     for wide, slim in zip(tensors(workload), tensors(narrow), strict=True):
-        assert slim.bits == (wide.bits if wide.bits > WIDE_BITS else max(int(wide.bits * share), 1))
+        assert slim.bits == (wide.bits if wide.bits > widest_bits(workload) else max(int(wide.bits * share), 1))
