@@ -371,7 +371,7 @@ def test_the_largest_k(read: Any, k: int, operations: int) -> None:
     assert both.operators[1].output.bits == 32
 
 
-@pytest.mark.parametrize("op", ["NonMaxSuppression", "NonZero", "Unique", "Compress"])
+@pytest.mark.parametrize("op", ["NonMaxSuppression", "NonZero", "Unique", "Compress", "SequenceAt", "StringSplit"])
 def test_operators_whose_output_depends_on_data_are_refused_by_name(op: str) -> None:
     from accelsim.formats.onnx.rules import REFUSED, RULES
 
@@ -393,6 +393,36 @@ def test_data_that_is_moved_costs_an_operation_an_element(read: Any, nodes: Any,
     arrays |= {"place": [[0, 1]], "zeros": np.zeros((1, 4, 8, 8), np.int64), "new": np.ones((1, 8, 8), np.float32)}
     workload = read(nodes, {"x": (1, 4, 8, 8)}, "y", None, arrays)
     assert (kinds(workload), workload.vector_ops) == (["move"], elements)
+
+
+def test_scans_along_an_axis(read: Any) -> None:
+    """Each element needs its row, whatever the tile; along the samples, of which there is one, nothing is done."""
+    inputs, arrays = {"x": (1, 6, 8)}, {"last": -1, "first": 0}
+    workload = read([node("CumSum", "x last", "y")], inputs, "y", None, arrays)
+    assert workload.vector_ops == 48
+    assert workload.operators[0].operand_box(0, ((0, 1), (2, 3), (5, 6))) == ((0, 1), (2, 3), (0, 8))
+    nothing = read([node("CumSum", "x first", "c"), node("Exp", "c", "y")], inputs, "y", None, arrays)
+    assert kinds(nothing) == ["elementwise"]
+    assert read([node("Hardmax", "x", "y")], inputs, "y").vector_ops == 2 * 48
+    with pytest.raises(UnsupportedOperator, match="its axis is not known"):
+        read([node("CumSum", "x a", "y")], inputs | {"a": ()}, "y", integers=["a"])
+
+
+def test_normalization_of_images_without_parameters(read: Any) -> None:
+    """Sum, subtract, square, sum, scale: 5 operations an element, over all rows and columns of a channel."""
+    workload = read([node("MeanVarianceNormalization", "x", "y")], {"x": (1, 3, 4, 5)}, "y")
+    assert workload.vector_ops == 5 * 60
+    block = ((0, 1), (1, 2), (0, 1), (0, 1))
+    assert workload.operators[0].operand_box(0, block) == ((0, 1), (1, 2), (0, 4), (0, 5))
+
+
+@pytest.mark.parametrize(("mode", "operations"), [("nearest", 1), ("linear", 8), ("cubic", 32)])
+def test_sampling_at_computed_places(read: Any, mode: str, operations: int) -> None:
+    """7 x 9 places in an image of 3 channels: two operations for each of 1, 4 or 16 neighbours, 1 for a copy."""
+    sample = node("GridSample", "x grid", "y", mode=mode)
+    workload = read([sample], {"x": (1, 3, 4, 5), "grid": (1, 7, 9, 2)}, "y", opset=20)
+    assert workload.vector_ops == 3 * 7 * 9 * operations
+    assert workload.operators[0].output.shape == (3, 7, 9)
 
 
 def test_macs_are_the_same_for_every_way_to_cut_the_work(read: Any) -> None:

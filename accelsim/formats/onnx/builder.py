@@ -33,6 +33,8 @@ class Builder:
     def __init__(self, graph: Graph, bits: int | None = None) -> None:
         """``bits`` an element for everything, instead of those of the values' types."""
         self.graph = graph
+        self.parameters = set(graph.constants)
+        """Values that are parameters, or follow from parameters alone."""
         self._of_types = bits is None
         self.bits = self._weight_bits = bits or UNKNOWN_BITS
         self.operators: dict[str, Operator] = {}
@@ -67,7 +69,7 @@ class Builder:
 
     def is_constant(self, value: str) -> bool:
         """Whether a value is a parameter, or follows from parameters alone."""
-        return value in self.graph.constants
+        return value in self.parameters
 
     def refusal(self, node: Node, why: str) -> UnsupportedOperator:
         """The error that names a node, its type, its shapes and what is not understood of it."""
@@ -214,8 +216,8 @@ class Builder:
         if self.shape(value) != self.shape(node.outputs[0]):
             return False
         operator = self.operators[name]
-        if not isinstance(operator, Elementwise) and len(operator.weights) == 1:
-            bias = self.tensor(f"{name}.bias", (self.shape(value)[axis],))
+        bias = self.tensor(f"{name}.bias", (self.shape(value)[axis],))
+        if not isinstance(operator, Elementwise) and bias.name not in [weight.name for weight in operator.weights]:
             self.operators[name] = replace(operator, weights=(*operator.weights, bias))
         self.same(node, number)
         return True

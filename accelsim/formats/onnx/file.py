@@ -19,6 +19,7 @@ from accelsim.formats.onnx.bind import INTEGERS, bind_inputs
 from accelsim.formats.onnx.branches import take_branches
 from accelsim.formats.onnx.folding import MAXIMUM_ELEMENTS, Array
 from accelsim.formats.onnx.inference import Inference, Node, OpenShape, Shape, closed, infer
+from accelsim.formats.onnx.microsoft_shapes import MICROSOFT, writes_known_shapes
 from accelsim.formats.onnx.run import can_run, run_once
 from accelsim.formats.onnx.weights import check_external_data, strip_weights
 
@@ -247,13 +248,13 @@ def _check(model: onnx.ModelProto) -> None:
     import onnx
     from onnx import defs, helper
 
-    unknown = set()
+    unknown, own = set(), {entry.domain for entry in model.opset_import}
     for node in model.graph.node:
-        if not defs.has(node.op_type, node.domain):
-            node.domain = UNKNOWN_DOMAIN
-            unknown.update(node.output)
-    if unknown:
-        model.opset_import.append(helper.make_opsetid(UNKNOWN_DOMAIN, 1))
+        if defs.has(node.op_type, node.domain) or (node.domain == MICROSOFT and writes_known_shapes(node.op_type)):
+            continue
+        node.domain = UNKNOWN_DOMAIN
+        unknown.update(node.output)
+    model.opset_import.extend(helper.make_opsetid(domain, 1) for domain in {UNKNOWN_DOMAIN, MICROSOFT} - own)
     onnx.checker.check_model(model)
     # What inference finds is believed, not what the file claims, but for operators that inference does not know.
     kept = [value for value in model.graph.value_info if value.name in unknown]

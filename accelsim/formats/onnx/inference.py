@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accelsim.formats.onnx.folding import MAXIMUM_ELEMENTS, Array, fold
+from accelsim.formats.onnx.microsoft_shapes import MICROSOFT, TYPED_BY, written_shapes
 from accelsim.formats.onnx.types import value_bits
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def infer(
         inferred = shape_inference.infer_shapes(model, data_prop=propagates)
         shapes = _shapes(inferred, parameters) | dict(measured)
         constants = set(parameters)
-        fresh = _keep_shapes(model, inferred, shapes)
+        fresh = _own_shapes(model, inferred, shapes)
         for node, stored in zip(nodes, tensors, strict=True):
             shape_of_known = node.op in ("Shape", "Size") and closed(shapes.get(node.inputs[0])) is not None
             if not (shape_of_known or _is_constant(node, constants)):
@@ -143,19 +144,29 @@ def infer(
     return Inference(shapes, constants, arrays, bits, live[::-1], len(computed) - len(live), opset)
 
 
-def _keep_shapes(model: onnx.ModelProto, inferred: onnx.ModelProto, shapes: dict[str, OpenShape]) -> bool:
-    """Tells ``model`` the outputs of :data:`SHAPE_KEPT` operators that inference leaves open; whether there are any."""
-    types = {value.name: value for graph in (inferred.graph,) for value in (*graph.input, *graph.value_info)}
-    found = False
-    for node in model.graph.node:
-        if node.op_type not in SHAPE_KEPT or not node.output or not node.input or node.output[0] in shapes:
+def _own_shapes(model: onnx.ModelProto, inferred: onnx.ModelProto, shapes: dict[str, OpenShape]) -> bool:
+    """Tells ``model`` what operators write that the onnx package leaves open; whether there was any."""
+    from onnx import helper
+
+    graph = inferred.graph
+    types = {value.name: value.type.tensor_type.elem_type for value in (*graph.input, *graph.value_info, *graph.output)}
+    types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    known = {name: found for name, shape in shapes.items() if (found := closed(shape)) is not None}
+    fresh = False
+    for proto in model.graph.node:
+        own = proto.domain == MICROSOFT
+        if not (own or proto.op_type in SHAPE_KEPT) or not proto.output or not proto.input or proto.output[0] in known:
             continue
-        if node.input[0] in types and closed(shapes.get(node.input[0])) is not None:
-            value = model.graph.value_info.add()
-            value.CopyFrom(types[node.input[0]])
-            value.name = node.output[0]
-            found = True
-    return found
+        if any(name and name not in known for name in proto.input):
+            continue
+        node = _node(proto)
+        written = written_shapes(node, known) if own else [known[proto.input[0]]]
+        typed_by = proto.input[TYPED_BY.get(node.op, 0)]
+        for name, shape in zip(proto.output, written, strict=False):
+            if name and shape and typed_by in types:
+                model.graph.value_info.append(helper.make_tensor_value_info(name, types[typed_by], shape))
+                fresh = True
+    return fresh
 
 
 def _is_constant(node: Node, constants: set[str]) -> bool:

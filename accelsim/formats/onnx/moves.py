@@ -157,7 +157,7 @@ def pad(builder: Builder, node: Node) -> None:
 _SAME = "Identity Dropout Reshape Flatten Squeeze Unsqueeze Cast CastLike"
 _MOVES = (
     "Tile DepthToSpace SpaceToDepth Range OneHot EyeLike ReverseSequence GatherElements GatherND ScatterElements "
-    "ScatterND Scatter"
+    "ScatterND Scatter TensorScatter CenterCropPad Col2Im"
 )
 
 MOVE_RULES: dict[str, Rule] = {

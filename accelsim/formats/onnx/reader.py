@@ -19,10 +19,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from accelsim.errors import FormatError, UnsupportedOperator, WorkloadError
+from accelsim.formats.onnx import microsoft_rules
 from accelsim.formats.onnx.builder import UNKNOWN_BITS, Builder, Rule
 from accelsim.formats.onnx.file import Graph, load_graph
 from accelsim.formats.onnx.inference import Node
-from accelsim.formats.onnx.rules import REFUSED, RULES, SEVERAL_OUTPUTS, WITHOUT_DOMAIN
+from accelsim.formats.onnx.microsoft_shapes import MICROSOFT
+from accelsim.formats.onnx.rules import MICROSOFT_RULES, REFUSED, RULES, SEVERAL_OUTPUTS, WITHOUT_DOMAIN
 from accelsim.workload.graph import TileRule, Workload
 
 
@@ -105,13 +107,18 @@ def workload_of(
 
 
 def _build(builder: Builder, node: Node, rules: Mapping[str, Rule], allow_unsupported: bool, notes: list[str]) -> None:
+    several = SEVERAL_OUTPUTS
     rule = rules.get(node.op)
+    if node.domain == MICROSOFT and node.op in MICROSOFT_RULES:
+        rule, several = MICROSOFT_RULES[node.op], microsoft_rules.SEVERAL_OUTPUTS
+    elif node.domain not in ("", "ai.onnx") and node.op not in WITHOUT_DOMAIN:
+        rule = None
     builder.begin(node)
     try:
-        if rule is None or (node.domain not in ("", "ai.onnx") and node.op not in WITHOUT_DOMAIN):
+        if rule is None:
             why = builder.reasons.get(node.output) or REFUSED.get(node.op, "no rule tells its cost")
             raise builder.refusal(node, why)
-        if node.op not in SEVERAL_OUTPUTS and any(builder.readers[value] for value in node.outputs[1:] if value):
+        if node.op not in several and any(builder.readers[value] for value in node.outputs[1:] if value):
             raise builder.refusal(node, "more than its first output is used")
         rule(builder, node)
     except UnsupportedOperator as error:

@@ -12,6 +12,7 @@ from accelsim.errors import FormatError
 from accelsim.formats.onnx.attention_rules import ATTENTION_RULES
 from accelsim.formats.onnx.builder import INDEX_BITS, Builder, Rule, axis_of, sample_shape
 from accelsim.formats.onnx.inference import Node
+from accelsim.formats.onnx.microsoft_rules import microsoft_rules
 from accelsim.formats.onnx.moves import MOVE_RULES
 from accelsim.formats.onnx.product_rules import PRODUCT_RULES
 from accelsim.formats.onnx.quantized_rules import QUANTIZED_RULES
@@ -187,6 +188,54 @@ def normalization(builder: Builder, node: Node) -> None:
     builder.add(node, Normalization(name, (operand,), builder.tensor(name, operand.shape), weights, (1,), operations))
 
 
+def along_axis(builder: Builder, node: Node) -> None:
+    """CumSum, CumProd, Hardmax: each element from all of its row, in one operation a step of the scan, or two."""
+    shape = builder.shape(node.inputs[0])
+    if node.op == "Hardmax":
+        axis = axis_of(node, len(shape), -1 if builder.graph.opset >= 13 else 1)
+    else:
+        array = builder.graph.arrays.get(node.inputs[1])
+        if array is None or array.size != 1 or not -len(shape) <= array.item() < len(shape):
+            raise builder.refusal(node, "its axis is not known, or is none of its input")
+        axis = int(array.item()) % len(shape)
+    operand = builder.operand(node)
+    axis -= len(shape) - len(operand.shape)
+    if axis < 0 or operand.shape[axis] == 1:
+        builder.same(node)
+        return
+    name = builder.name(node)
+    operations = HARDMAX_OPERATIONS if node.op == "Hardmax" else 1
+    builder.add(node, Normalization(name, (operand,), builder.tensor(name, operand.shape), (), (axis,), operations))
+
+
+def mean_variance_normalization(builder: Builder, node: Node) -> None:
+    """MeanVarianceNormalization, without gain and bias."""
+    shape = builder.shape(node.inputs[0])
+    axes = node.attributes.get("axes", [0, 2, 3])
+    if any(not -len(shape) <= axis < len(shape) for axis in axes):
+        raise FormatError(f"attribute 'axes' is {axes}; the tensor has {len(shape)} axes")
+    operand = builder.operand(node)
+    strip = len(shape) - len(operand.shape)
+    along = tuple(sorted({axis % len(shape) - strip for axis in axes} - {-1}))
+    name = builder.name(node)
+    output = builder.tensor(name, operand.shape)
+    builder.add(node, Normalization(name, (operand,), output, (), along, NORMALIZATION_OPERATIONS - 2))
+
+
+def grid_sample(builder: Builder, node: Node) -> None:
+    """GridSample: any place of the image may be asked for; two operations a neighbour, as in a Resize."""
+    neighbours = {"linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4, "nearest": 1}.get(
+        node.attributes.get("mode", "linear"), 0
+    ) ** (len(builder.shape(node.inputs[0])) - 2)
+    if not neighbours:
+        raise FormatError(f"attribute 'mode' is {node.attributes.get('mode')!r}; expected nearest, linear or cubic")
+    operands = tuple(builder.operand(node, number) for number in builder.activations(node))
+    name = builder.name(node)
+    output = builder.tensor(name, sample_shape(builder.shape(node.outputs[0])))
+    operations = 1 if neighbours == 1 else 2 * neighbours
+    builder.add(node, Move(name, operands, output, builder.constants(node, name), node.op, operations))
+
+
 VARIADIC = ("Sum", "Mean", "Max", "Min")
 _ACTIVATIONS = (
     "Relu Clip LeakyRelu PRelu Elu Selu Celu ThresholdedRelu Sigmoid HardSigmoid Tanh HardSwish Swish Mish Gelu Erf "
@@ -195,11 +244,18 @@ _ACTIVATIONS = (
 )
 _ELEMENTWISE = (
     "Add Sub Mul Div Pow Mod Equal Greater GreaterOrEqual Less LessOrEqual And Or Xor BitwiseAnd BitwiseOr BitwiseXor "
-    "BitShift Where Expand Trilu"
+    "BitShift Where Expand Trilu RandomNormalLike RandomUniformLike Bernoulli"
 )
+_SEQUENCES = (
+    "ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty "
+    "SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence"
+)
+_TEXTS = "RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer"
 _TRANSFORMED = ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp")
 """Reductions of something that is made of each element first."""
 _REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSum", "ArgMax", "ArgMin")
+HARDMAX_OPERATIONS = 2
+"""A comparison to find the largest element, and one to mark it."""
 _NORMALIZATIONS = ("LayerNormalization", "InstanceNormalization", "GroupNormalization", *_ROOT_MEAN_SQUARE)
 
 RULES: dict[str, Rule] = {
@@ -217,7 +273,12 @@ RULES: dict[str, Rule] = {
     "LRN": local_response_norm,
     **dict.fromkeys(("Softmax", "LogSoftmax"), softmax),
     **dict.fromkeys(_NORMALIZATIONS, normalization),
+    **dict.fromkeys(("CumSum", "CumProd", "Hardmax"), along_axis),
+    "MeanVarianceNormalization": mean_variance_normalization,
+    "GridSample": grid_sample,
 }
+MICROSOFT_RULES = microsoft_rules(RULES)
+"""Those of operators in onnxruntime's domain."""
 WITHOUT_DOMAIN = frozenset(["SimplifiedLayerNormalization", "DynamicQuantizeLSTM"])
 """Operators of onnxruntime, outside the standard, that are understood."""
 SEVERAL_OUTPUTS = frozenset(["Split", "Attention", "DynamicQuantizeLinear", "TopK", *RECURRENT_RULES])
@@ -227,5 +288,7 @@ REFUSED = {
     **dict.fromkeys(
         ("NonMaxSuppression", "NonZero", "Unique", "Compress"), "how much it writes depends on the data that it reads"
     ),
+    **dict.fromkeys(_SEQUENCES.split(), "sequences of tensors and optional tensors are not understood"),
+    **dict.fromkeys(_TEXTS.split(), "text is not understood"),
 }
 """Operators that no rule can be written for, and why."""

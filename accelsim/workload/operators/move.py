@@ -11,13 +11,14 @@ from accelsim.workload.tensor import Box, box_elements
 
 @dataclass(frozen=True)
 class Move(Operator):
-    """All operands are read, the output is written; one vector operation an output element.
+    """All operands are read, the output is written; one vector operation an output element, unless told otherwise.
 
     A block of the output may need anything of the operands, so only the batch is ever cut.
     """
 
     of: str = "copy"
     """What it stands for: the operator's type in the file that it came from."""
+    operations_per_element: int = 1
 
     kind: ClassVar[str] = "move"
 
@@ -30,5 +31,5 @@ class Move(Operator):
         return (box[0], *((0, size) for size in self.operands[index].shape))
 
     def work(self, box: Box) -> VectorWork:
-        """One operation an element."""
-        return VectorWork(box_elements(box), self.kind)
+        """``operations_per_element`` an element."""
+        return VectorWork(box_elements(box) * self.operations_per_element, self.kind)
