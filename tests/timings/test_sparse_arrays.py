@@ -13,6 +13,9 @@ import accelsim
 from accelsim.formats.scalesim_topology import parse_scalesim_topology
 from accelsim.hardware.arithmetic import Forms
 from accelsim.hardware.dataflow.dataflow import TileColumns
+from accelsim.hardware.dataflow.in_memory import InMemory
+from accelsim.hardware.dataflow.operand_stationary import OperandStationary
+from accelsim.hardware.dataflow.products import Products
 from accelsim.hardware.dataflow.systolic import SystolicArray
 from accelsim.sparsity import Pattern, Sparsity, Storage
 from accelsim.workload.operator import ArrayWork, Operand, Source
@@ -280,3 +283,35 @@ def test_int8_at_the_ridge_is_far_from_its_best_energy() -> None:
     share = per_op / (per_op + per_byte / ridge)
     assert share == pytest.approx(1 / (1 + 84 / 0.009 / 1024))
     assert share < 0.12
+
+
+@pytest.mark.parametrize("bits", [16, 24, 32, 64])
+@pytest.mark.parametrize("name", ["gemmini_16x16", "imc_generic"])
+def test_bits_of_sums_that_leave_the_array(name: str, bits: int) -> None:
+    """64 x 512 by 512 x 96: in each of the row folds but the last, 64 x 96 sums are written, and read in the next."""
+    plain, wide = (
+        machine(ROOM, "pe_array.precision.bits=8", f"pe_array.precision.accumulator_bits={one}", name=name)
+        for one in (8, bits)
+    )
+    rows = plain.dataflow.macros.rows if isinstance(plain.dataflow, InMemory) else 16
+    sums = 64 * 96 * (-(-512 // rows) - 1)
+    tile = TileColumns(*np.ascontiguousarray(run(product(), plain).program.shapes[:1].T))
+    (before, after) = (one.dataflow.accessed_bytes(tile) for one in (plain, wide))
+    assert before is not None and after is not None
+    for read_or_written in (0, 1):
+        grown = int(after["global"][read_or_written][0] - before["global"][read_or_written][0])
+        assert grown == sums * (bits - 8) // 8
+
+
+def test_narrower_sums_are_more_that_an_accumulator_holds() -> None:
+    fields = [
+        f"buffers.accumulator.{text}" for text in ("capacity=64 KiB", "read_energy=1 pJ/B", "write_energy=1 pJ/B")
+    ]
+    works = []
+    for bits in (32, 16):
+        precision = ("pe_array.precision.bits=8", f"pe_array.precision.accumulator_bits={bits}")
+        array = machine(*fields, *precision, name="gemmini_16x16").dataflow
+        assert isinstance(array, OperandStationary)
+        works.append(array.spilled_items(Products(*(np.array([size]) for size in (1, 4096, 16, 64)))))
+    # 64 KiB hold 1,024 rows of 16 sums of 4 bytes, and twice as many of 2.
+    assert [int(spilled[0]) for spilled in works] == [4096 - 1024, 4096 - 2048]

@@ -61,12 +61,18 @@ class TileCosts(NamedTuple):
     """Shape (tiles, parts)."""
 
 
+PARTIAL_SUM_BYTES = 4
+"""Of a sum that later folds still add to, unless a template says otherwise: 32 bits, as sums of INT8 products have."""
+
+
 class PrecisionFields(Fields):
     """Numbers that an element multiplies at once, ``pe_array.precision``; without it bits make no difference."""
 
     bits: Count
     subword: Flag = False
     """An element does two products of half the bits at once, four of a quarter, …."""
+    accumulator_bits: Literal[8, 16, 24, 32, 40, 48, 64] = 32
+    """Of a sum that later folds still add to, where such sums leave the array."""
 
 
 class SparsityFields(Fields):
@@ -89,6 +95,11 @@ class PEArrayFields(Fields):
     mac_energy: Energy
     precision: PrecisionFields | None = None
     sparsity: SparsityFields | None = None
+
+    @property
+    def sum_bytes(self) -> int:
+        """Of a sum that later folds still add to."""
+        return PARTIAL_SUM_BYTES if self.precision is None else self.precision.accumulator_bits // 8
 
 
 class Dataflow(ABC):

@@ -27,6 +27,7 @@ from accelsim.errors import UnsupportedOperator
 from accelsim.hardware.buffer import Buffer, BufferFields, OptionallyPortedBufferFields
 from accelsim.hardware.dataflow.dataflow import (
     MOST_MACS,
+    PARTIAL_SUM_BYTES,
     Dataflow,
     FloatTable,
     IntColumn,
@@ -36,7 +37,7 @@ from accelsim.hardware.dataflow.dataflow import (
     checked_tiles,
     tile_text,
 )
-from accelsim.hardware.dataflow.products import PARTIAL_SUM_BYTES, Products, matrix_products
+from accelsim.hardware.dataflow.products import Products, matrix_products
 from accelsim.hardware.fields import Count, FieldMistake
 from accelsim.jit import kernel
 
@@ -107,6 +108,7 @@ class InMemory(Dataflow):
     macros: Macros
     mac_pj: float
     buffer: Buffer
+    sum_bytes: int = PARTIAL_SUM_BYTES
 
     pe_array_fields = InMemoryFields
     buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": OptionallyPortedBufferFields}
@@ -136,7 +138,7 @@ class InMemory(Dataflow):
             conversion_cycles=pe_array.conversion_cycles,
             write_cycles=pe_array.write_cycles,
         )
-        return cls(macros, float(pe_array.mac_energy), buffers["global"])
+        return cls(macros, float(pe_array.mac_energy), buffers["global"], pe_array.sum_bytes)
 
     @property
     def macs_per_cycle(self) -> int:
@@ -154,7 +156,7 @@ class InMemory(Dataflow):
         cycles, additions = self._count(products)
         read_bytes = self._read_bytes(products, additions)
         cycles = np.maximum(cycles, self.buffer.read_cycles(read_bytes))
-        written_bytes = _written_bytes(products, additions)
+        written_bytes = self._written_bytes(products, additions)
         macs = products.repeats * products.M * products.N * products.K
         buffer_pj = self.buffer.access_pj(read_bytes, written_bytes)
         return TileCosts(cycles, np.stack([self.mac_pj * macs, buffer_pj], axis=1))
@@ -168,7 +170,7 @@ class InMemory(Dataflow):
         """See :meth:`Dataflow.accessed_bytes`."""
         products = self._products(tiles)
         additions = self._count(products)[1]
-        return {"global": (self._read_bytes(products, additions), _written_bytes(products, additions))}
+        return {"global": (self._read_bytes(products, additions), self._written_bytes(products, additions))}
 
     def mapping_efficiency(self, tiles: TileColumns) -> FloatTable:
         """MACs over what the macros could make while inputs pass through them, round by round."""
@@ -190,8 +192,13 @@ class InMemory(Dataflow):
     def _read_bytes(self, products: Products, additions: IntColumn) -> IntColumn:
         repeats, M, N, K = products
         column_folds = -(-N // self.macros.filters)
-        read_bytes: IntColumn = repeats * (K * N + column_folds * M * K) + PARTIAL_SUM_BYTES * additions
+        read_bytes: IntColumn = repeats * (K * N + column_folds * M * K) + self.sum_bytes * additions
         return read_bytes
+
+    def _written_bytes(self, products: Products, additions: IntColumn) -> IntColumn:
+        """Results, and sums that are added to later."""
+        written: IntColumn = products.repeats * products.M * products.N + self.sum_bytes * additions
+        return written
 
     def _products(self, tiles: TileColumns) -> Products:
         rate = self.buffer.read_bytes_per_cycle or Fraction(1)
@@ -206,9 +213,3 @@ class InMemory(Dataflow):
                 f"tile {tile_text(tiles, row)}: {folds[row]} folds, at most {MOST_FOLDS}; cut the operator"
             )
         return Products(*(np.ascontiguousarray(column, dtype=np.int64) for column in products))
-
-
-def _written_bytes(products: Products, additions: IntColumn) -> IntColumn:
-    """Results, and sums that are added to later."""
-    written: IntColumn = products.repeats * products.M * products.N + PARTIAL_SUM_BYTES * additions
-    return written

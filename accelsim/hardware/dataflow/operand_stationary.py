@@ -26,7 +26,7 @@ import numpy as np
 
 from accelsim.hardware.buffer import Buffer, BufferFields
 from accelsim.hardware.dataflow.dataflow import FloatTable, IntColumn, PEArrayFields
-from accelsim.hardware.dataflow.products import PARTIAL_SUM_BYTES, Placement, Products
+from accelsim.hardware.dataflow.products import Placement, Products
 from accelsim.hardware.dataflow.systolic import SystolicArray, SystolicFields
 from accelsim.hardware.fields import FieldMistake, Flag
 
@@ -71,7 +71,7 @@ class OperandStationary(SystolicArray):
     def kept_items(self, products: Products) -> IntColumn:
         """Items of the stream whose sums the accumulator holds, in the widest column fold."""
         stream = self.place(products).stream
-        held = self.accumulator.capacity_bytes // (PARTIAL_SUM_BYTES * self.columns) if self.accumulator else 0
+        held = self.accumulator.capacity_bytes // (self.sum_bytes * self.columns) if self.accumulator else 0
         return np.asarray(np.minimum(stream, held), dtype=np.int64)
 
     def spilled_items(self, products: Products) -> IntColumn:
@@ -89,7 +89,7 @@ class OperandStationary(SystolicArray):
     def _accumulator_pj(self, products: Products) -> list[FloatTable]:
         if self.accumulator is None:
             return []
-        per_sum = PARTIAL_SUM_BYTES * (self.accumulator.read_pj_per_byte + self.accumulator.write_pj_per_byte)
+        per_sum = self.sum_bytes * (self.accumulator.read_pj_per_byte + self.accumulator.write_pj_per_byte)
         return [np.asarray(self.accumulator_accesses(products) * per_sum)]
 
     def lead(self, rows: IntColumn) -> IntColumn:

@@ -8,9 +8,6 @@ import numpy as np
 
 from accelsim.hardware.dataflow.dataflow import IntColumn, TileColumns
 
-PARTIAL_SUM_BYTES = 4
-"""Size of a sum that later folds still add to: 32 bits, as wide as accumulators of INT8 products are."""
-
 
 class Products(NamedTuple):
     """Tiles as matrix products, one row a tile: ``repeats`` products, one after another, of (M x K) by (K x N)."""

@@ -23,6 +23,7 @@ import numpy as np
 
 from accelsim.hardware.buffer import BankedBufferFields, Buffer, BufferFields
 from accelsim.hardware.dataflow.dataflow import (
+    PARTIAL_SUM_BYTES,
     Dataflow,
     FloatTable,
     IntColumn,
@@ -31,7 +32,7 @@ from accelsim.hardware.dataflow.dataflow import (
     TileCosts,
     checked_tiles,
 )
-from accelsim.hardware.dataflow.products import PARTIAL_SUM_BYTES, Placement, Products, matrix_products
+from accelsim.hardware.dataflow.products import Placement, Products, matrix_products
 from accelsim.hardware.dataflow.systolic_activity import active_elements
 from accelsim.hardware.dataflow.systolic_ports import Matrices, PortUse, port_use
 from accelsim.hardware.fields import Count, FieldMistake, Flag
@@ -75,6 +76,8 @@ class SystolicArray(Dataflow):
     """
     fold_overlap: bool = False
     """A fold starts while outputs of the one before it are on their way, as early as registers and ports allow."""
+    sum_bytes: int = PARTIAL_SUM_BYTES
+    """Of a sum that later folds still add to."""
     arrays: int = 1
     """Arrays that share out a tile's positions, filters or products, whichever is done first; each reads for itself."""
 
@@ -111,6 +114,7 @@ class SystolicArray(Dataflow):
             counting=pe_array.counting,
             mac_pj=float(pe_array.mac_energy),
             buffer=buffers["global"],
+            sum_bytes=pe_array.sum_bytes,
             arrays=pe_array.arrays,
             **switches,
         )
@@ -153,7 +157,7 @@ class SystolicArray(Dataflow):
         """The closed forms, bounded below by what the buffer's read port delivers."""
         products = self._products(tiles)
         accesses = self._accesses(products)
-        read_bytes, written_bytes = _read_bytes(accesses), _written_bytes(accesses)
+        read_bytes, written_bytes = self._read_bytes(accesses), self._written_bytes(accesses)
         cycles = np.maximum(self.shared_cycles(products), self.buffer.read_cycles(read_bytes))
         if self.buffer.ports:
             use = self._port_use(self.buffer.ports, tiles, products)
@@ -182,7 +186,7 @@ class SystolicArray(Dataflow):
         matrices = Matrices(*products[1:], checked_tiles(tiles), ports)
         reads, writes = (words.times(products.repeats) for words in self._streams(matrices, products))
         accesses = self._accesses(products)
-        wanted = _read_bytes(accesses) + accesses.output_writes + (PARTIAL_SUM_BYTES - 1) * accesses.partial_sum_reads
+        wanted = self._read_bytes(accesses) + self._written_bytes(accesses)
         return port_use(ports, reads, writes, wanted)
 
     def with_terms(self, tiles: TileColumns, terms: IntColumn) -> TileColumns:
@@ -194,12 +198,12 @@ class SystolicArray(Dataflow):
 
     def port_bytes(self, tiles: TileColumns) -> IntColumn:
         """See :meth:`Dataflow.port_bytes`: all reads pass the port."""
-        return _read_bytes(self.accesses(tiles))
+        return self._read_bytes(self.accesses(tiles))
 
     def accessed_bytes(self, tiles: TileColumns) -> Mapping[str, tuple[IntColumn, IntColumn]]:
         """See :meth:`Dataflow.accessed_bytes`."""
         accesses = self.accesses(tiles)
-        return {"global": (_read_bytes(accesses), _written_bytes(accesses))}
+        return {"global": (self._read_bytes(accesses), self._written_bytes(accesses))}
 
     def products(self, tiles: TileColumns) -> Products:
         """Tiles as matrix products. Raises as :meth:`cost` does."""
@@ -218,7 +222,7 @@ class SystolicArray(Dataflow):
 
     def _products(self, tiles: TileColumns) -> Products:
         rate = self.buffer.read_bytes_per_cycle or Fraction(0)
-        # Edge folds count as full ones, so cycles may exceed MACs by 2 rows + columns; partial sums have 4 bytes.
+        # Edge folds count as full ones, so cycles may exceed MACs by 2 rows + columns; partial sums have up to 8 bytes.
         headroom = (2 * self.rows + self.columns + 6) * max(rate.denominator, 2)
         if self.buffer.ports:  # a word for each access, which may wait for one in every bank
             headroom = max(headroom, 16 * self.buffer.ports.banks * self.buffer.ports.width_bytes)
@@ -274,17 +278,16 @@ class SystolicArray(Dataflow):
         end: IntColumn = np.maximum(last_start + self.length(last), wide_end)
         return end
 
+    def _read_bytes(self, accesses: Accesses) -> IntColumn:
+        return accesses.input_reads + accesses.weight_reads + self.sum_bytes * accesses.partial_sum_reads
+
+    def _written_bytes(self, accesses: Accesses) -> IntColumn:
+        """Results have a byte, the sums among them more."""
+        return accesses.output_writes + (self.sum_bytes - 1) * accesses.partial_sum_reads
+
     def _extents(self, size: IntColumn, array: int, folds: IntColumn) -> tuple[IntColumn, IntColumn]:
         """Rows (or columns) that the first and the last fold take."""
         if self.compact_edge_folds:
             return np.minimum(size, array), size - (folds - 1) * array
         whole = np.full_like(size, array)
         return whole, whole
-
-
-def _read_bytes(accesses: Accesses) -> IntColumn:
-    return accesses.input_reads + accesses.weight_reads + PARTIAL_SUM_BYTES * accesses.partial_sum_reads
-
-
-def _written_bytes(accesses: Accesses) -> IntColumn:
-    return accesses.output_writes + (PARTIAL_SUM_BYTES - 1) * accesses.partial_sum_reads

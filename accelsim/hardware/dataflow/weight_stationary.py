@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.hardware.dataflow.operand_stationary import OperandStationary
-from accelsim.hardware.dataflow.products import PARTIAL_SUM_BYTES, Placement, Products
+from accelsim.hardware.dataflow.products import Placement, Products
 from accelsim.hardware.dataflow.systolic import Accesses
 from accelsim.hardware.dataflow.systolic_ports import Matrices
 from accelsim.hardware.ports import Words
@@ -38,7 +38,7 @@ class WeightStationary(OperandStationary):
         """Inputs along their terms, weights along their filters once, sums and outputs along theirs."""
         row_folds, column_folds = self.fold_counts(self.place(products))
         again = self.spilled_items(products) * (row_folds - 1)
-        sums = matrices.outputs("filters", self.columns, PARTIAL_SUM_BYTES).times(again)
+        sums = matrices.outputs("filters", self.columns, self.sum_bytes).times(again)
         left = matrices.inputs("terms", self.rows).times(products.M * column_folds)
         top = matrices.weights("filters", self.columns).times(products.K)
         return left.plus(top).plus(sums), matrices.outputs("filters", self.columns, 1).times(products.M).plus(sums)
