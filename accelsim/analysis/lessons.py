@@ -10,14 +10,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from accelsim.analysis.energy import energy_pj
 from accelsim.analysis.kernel_runs import on_chip
+from accelsim.analysis.lesson import Lesson, run_point
+from accelsim.analysis.lessons_of_zeros import accesses, zeros
 from accelsim.analysis.options import TWO, scaled, with_fewer_bits
-from accelsim.analysis.roofline import Point, roofline_points
-from accelsim.analysis.roofs import DRAM, Limits, datasheet_roofs
+from accelsim.analysis.roofline import Point
+from accelsim.analysis.roofs import Limits, datasheet_roofs
 from accelsim.engine import simulate
 from accelsim.errors import InputError, UnknownName
 from accelsim.hardware.accelerator import Accelerator
@@ -31,40 +32,6 @@ from accelsim.units import did_you_mean
 from accelsim.workload.models.micro import blocked, matmul_chain
 from accelsim.workload.models.transformer import gpt2_decode
 from accelsim.yaml_tree import read_tree
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """A claim, the runs that were made, and whether they bear it out."""
-
-    name: str
-    claim: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str | float, ...], ...]
-    conclusion: str
-    holds: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """As ``accelsim lessons --json`` prints it."""
-        rows = [dict(zip(self.head, row, strict=True)) for row in self.rows]
-        return {
-            "name": self.name,
-            "claim": self.claim,
-            "rows": rows,
-            "conclusion": self.conclusion,
-            "holds": self.holds,
-        }
-
-    def __str__(self) -> str:
-        cells = [self.head, *(tuple(_shown(cell) for cell in row) for row in self.rows)]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(self.head))]
-        lines = ["  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
-        verdict = "holds" if self.holds else "does not hold here"
-        return "\n".join([f"{self.name}: {self.claim}", "", *lines, "", f"  {self.conclusion} So it {verdict}."])
-
-
-def _shown(cell: str | float) -> str:
-    return cell if isinstance(cell, str) else f"{cell:,.4g}"
 
 
 def ridge(machine: Accelerator) -> Lesson:
@@ -103,7 +70,7 @@ def _chain_at(machine: Accelerator, intensity: float) -> Point:
     side = 1 << max((math.isqrt(machine.buffers["global"].capacity_bytes // 8)).bit_length() - 1, 4)
     workload = matmul_chain(rows=rows, depth=side, columns=side, operators=16)
     timeline = simulate(lower(workload, machine, on_chip(workload)))
-    return _run_point(machine, timeline)
+    return run_point(machine, timeline)
 
 
 def buffer(machine: Accelerator) -> Lesson:
@@ -115,7 +82,7 @@ def buffer(machine: Accelerator) -> Lesson:
         room = parse_template(machine.source, "<template>", ["buffers.global.capacity=64 MiB"])
         timeline = simulate(lower(workload, room, on_chip(workload)))
         peak = _peak_bytes(timeline)
-        point = _run_point(room, timeline)
+        point = run_point(room, timeline)
         rows.append((block, peak / 1024, point.intensity or 0.0))
     within = rows[:-1]
     growth = [
@@ -142,7 +109,7 @@ def decode(machine: Accelerator) -> Lesson:
     for name in ("layerwise", "cocco", "soma", "interleave"):
         scheduler = SCHEDULERS[name].from_options(Objective(), 0)
         schedule = scheduler.search(workload, machine, Watch(5.0)).schedule
-        point = _run_point(machine, simulate(lower(workload, machine, schedule)))
+        point = run_point(machine, simulate(lower(workload, machine, schedule)))
         bound = bound and point.transfer_cycles > 4 * point.peak_cycles
         rows.append((name, point.cycles, point.intensity or 0.0, point.memory_utilization, point.utilization))
     limits = Limits.of(machine)
@@ -198,7 +165,7 @@ def bits(machine: Accelerator) -> Lesson:
         ("4 bits", halved, machine),
         ("4 bits, sub-word", halved, doubled),
     ):
-        point = _run_point(on, simulate(lower(one, on, on_chip(one))))
+        point = run_point(on, simulate(lower(one, on, on_chip(one))))
         points.append(point)
         roof = next(roof.value for roof in datasheet_roofs(on) if roof.unit == "op/cycle")
         rows.append((name, point.intensity or 0.0, point.ops_per_cycle, roof, point.ops_per_pj))
@@ -222,6 +189,8 @@ LESSONS: dict[str, Callable[[Accelerator], Lesson]] = {
     "decode": decode,
     "peak": peak,
     "bits": bits,
+    "zeros": zeros,
+    "accesses": accesses,
 }
 """A new lesson is a function and a line here."""
 
@@ -237,10 +206,6 @@ def lessons(machine: Accelerator, name: str | None = None) -> Iterator[Lesson]:
     for one, lesson in LESSONS.items():
         if name in (None, one):
             yield lesson(machine)
-
-
-def _run_point(machine: Accelerator, timeline: Timeline) -> Point:
-    return next(point for point in roofline_points(machine, timeline) if (point.name, point.level) == ("run", DRAM))
 
 
 def _peak_bytes(timeline: Timeline) -> float:

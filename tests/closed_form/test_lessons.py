@@ -68,6 +68,30 @@ def test_fewer_bits_move_right_and_sub_words_lift_the_roof(name: str) -> None:
     assert float(sub_word[3]) == 2 * float(four[3])
 
 
+@pytest.mark.parametrize("name", ["soma_edge", "soma_cloud"])
+def test_gating_lifts_efficiency_skipping_lifts_performance_too(name: str) -> None:
+    """Half of the terms are left: twice the dense-equivalent roof; gated, half the energy of the products."""
+    lesson = lessons.LESSONS["zeros"](load_accelerator(name))
+    assert lesson.holds
+    none, gate, skip = ([float(one) for one in row[1:]] for row in lesson.rows)
+    assert gate[:2] == none[:2]
+    assert skip[1] == pytest.approx(2 * none[1], rel=1e-3)  # vector work has a small part in all of them
+    assert none[2] < gate[2] < skip[2]
+    assert gate[3] == pytest.approx(skip[3], rel=1e-9)
+
+
+def test_sparsity_can_cost_accesses() -> None:
+    """Of 8 x 1024 x 1024 weights a byte each: (8 d + 1) / 8 bytes as bitmap; 16 x 1024 bytes in, and as many out."""
+    lesson = lessons.LESSONS["accesses"](load_accelerator("soma_edge"))
+    assert lesson.holds
+    weights, rest = 8 * 1024 * 1024, 2 * 16 * 1024
+    expected = [weights + rest] + [weights * (8 * tenths / 10 + 1) / 8 + rest for tenths in (10, 9, 5, 2)]
+    assert [row[1] for row in lesson.rows] == pytest.approx(expected, rel=1e-5)  # nonzeros are whole
+    assert [row[3] for row in lesson.rows] == pytest.approx(
+        [2 * 16 * weights * share / size for share, size in zip((1, 1, 0.9, 0.5, 0.2), expected, strict=True)], rel=1e-5
+    )
+
+
 def test_the_command_shows_one_lesson_or_names_them(tmp_path: Path) -> None:
     found = json.loads(in_this_process("lessons", "bits", "--json", folder=tmp_path).stdout)
     assert [lesson["name"] for lesson in found["lessons"]] == ["bits"]
