@@ -1,277 +1,58 @@
-"""Hugging Face ``config.json``: a transformer by its published architecture fields, without its weights.
-
-One class a ``model_type``, with the field names and defaults of that configuration class in the transformers library
-(huggingface.co/docs/transformers). Fields that decide nothing here are ignored.
-"""
+"""Hugging Face ``config.json``: a transformer by its published architecture fields, without its weights."""
 
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from accelsim.errors import FormatError, UnknownName, WorkloadError
+from accelsim.formats.hf_gpt_models import (
+    BITS,
+    BertConfig,
+    BloomConfig,
+    Config,
+    FalconConfig,
+    Gpt2Config,
+    GptJConfig,
+    GptNeoXConfig,
+    OptConfig,
+    PhiConfig,
+)
+from accelsim.formats.hf_llama_models import (
+    GemmaConfig,
+    LlamaConfig,
+    MistralConfig,
+    MixtralConfig,
+    Phi3Config,
+    Qwen2Config,
+    Qwen3Config,
+    Qwen3MoeConfig,
+)
 from accelsim.units import did_you_mean
 from accelsim.workload.graph import Workload
 from accelsim.workload.models.language import language_workload
-from accelsim.workload.models.language_model import LanguageModel, shared_evenly
 from accelsim.yaml_source import read_text
-
-Count = Annotated[int, Field(strict=True, ge=1, le=1 << 24)]
-Flag = Annotated[bool, Field(strict=True)]
-
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_fast": "gelu_tanh",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-    "tanh": "tanh",
-}
-"""Names of activation functions there and here."""
-
-Activation = Literal["gelu", "gelu_fast", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh"]
-
-BITS = {"float32": 32, "float16": 16, "bfloat16": 16, "float8_e4m3fn": 8, "float8_e5m2": 8, "int8": 8}
-"""Bits per element of a type of elements."""
-
-
-class Config(BaseModel):
-    """What all model types have."""
-
-    model_config = ConfigDict(extra="ignore", protected_namespaces=())
-
-    torch_dtype: Literal["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8"] | None = Field(
-        None, validation_alias=AliasChoices("torch_dtype", "dtype")
-    )
-
-    @abstractmethod
-    def architecture(self) -> LanguageModel:
-        """The model. Raises :class:`WorkloadError` where numbers do not fit together."""
-
-
-class Gpt2Config(Config):
-    """``gpt2``: learned positions, layer normalization first."""
-
-    vocab_size: Count = 50257
-    n_positions: Count = 1024
-    n_embd: Count = 768
-    n_layer: Count = 12
-    n_head: Count = 12
-    n_inner: Count | None = None
-    activation_function: Activation = "gelu_new"
-    tie_word_embeddings: Flag = True
-
-    def architecture(self) -> LanguageModel:
-        """See :meth:`Config.architecture`."""
-        return LanguageModel(
-            name="gpt2",
-            layers=self.n_layer,
-            model_width=self.n_embd,
-            heads=self.n_head,
-            kv_heads=self.n_head,
-            head_width=shared_evenly("gpt2", self.n_embd, self.n_head),
-            feed_forward_width=self.n_inner or 4 * self.n_embd,
-            vocabulary=self.vocab_size,
-            positions=self.n_positions,
-            position_rows=self.n_positions,
-            activation=ACTIVATIONS[self.activation_function],
-            qkv_bias=True,
-            projection_bias=True,
-            feed_forward_bias=True,
-            tied=self.tie_word_embeddings,
-        )
-
-
-class OptConfig(Config):
-    """``opt`` (Zhang et al., 2022): learned positions, of which two more are stored than used."""
-
-    vocab_size: Count = 50272
-    hidden_size: Count = 768
-    num_hidden_layers: Count = 12
-    ffn_dim: Count = 3072
-    max_position_embeddings: Count = 2048
-    num_attention_heads: Count = 12
-    word_embed_proj_dim: Count | None = None
-    do_layer_norm_before: Flag = True
-    activation_function: Activation = "relu"
-    enable_bias: Flag = True
-    tie_word_embeddings: Flag = True
-
-    def architecture(self) -> LanguageModel:
-        """See :meth:`Config.architecture`."""
-        if self.word_embed_proj_dim not in (None, self.hidden_size):
-            raise WorkloadError(
-                f"word_embed_proj_dim: found {self.word_embed_proj_dim}; a projection between embedding and blocks is "
-                f"not understood, so that only hidden_size = {self.hidden_size} is accepted"
-            )
-        return LanguageModel(
-            name="opt",
-            layers=self.num_hidden_layers,
-            model_width=self.hidden_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_attention_heads,
-            head_width=shared_evenly("opt", self.hidden_size, self.num_attention_heads),
-            feed_forward_width=self.ffn_dim,
-            vocabulary=self.vocab_size,
-            positions=self.max_position_embeddings,
-            position_rows=self.max_position_embeddings + 2,
-            norm_first=self.do_layer_norm_before,
-            activation=ACTIVATIONS[self.activation_function],
-            qkv_bias=self.enable_bias,
-            projection_bias=self.enable_bias,
-            feed_forward_bias=self.enable_bias,
-            tied=self.tie_word_embeddings,
-        )
-
-
-class BertConfig(Config):
-    """``bert``: encoder and pooler."""
-
-    vocab_size: Count = 30522
-    hidden_size: Count = 768
-    num_hidden_layers: Count = 12
-    num_attention_heads: Count = 12
-    intermediate_size: Count = 3072
-    hidden_act: Activation = "gelu"
-    max_position_embeddings: Count = 512
-    type_vocab_size: Count = 2
-
-    def architecture(self) -> LanguageModel:
-        """See :meth:`Config.architecture`."""
-        return LanguageModel(
-            name="bert",
-            layers=self.num_hidden_layers,
-            model_width=self.hidden_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_attention_heads,
-            head_width=shared_evenly("bert", self.hidden_size, self.num_attention_heads),
-            feed_forward_width=self.intermediate_size,
-            vocabulary=self.vocab_size,
-            positions=self.max_position_embeddings,
-            position_rows=self.max_position_embeddings,
-            token_types=self.type_vocab_size,
-            causal=False,
-            norm_first=False,
-            embedding_norm=True,
-            activation=ACTIVATIONS[self.hidden_act],
-            qkv_bias=True,
-            projection_bias=True,
-            feed_forward_bias=True,
-        )
-
-
-class LlamaConfig(Config):
-    """``llama``: rotary positions, RMSNorm first, SwiGLU; the base of the model types that differ in a few fields."""
-
-    vocab_size: Count = 32000
-    hidden_size: Count = 4096
-    intermediate_size: Count = 11008
-    num_hidden_layers: Count = 32
-    num_attention_heads: Count = 32
-    num_key_value_heads: Count | None = None
-    head_dim: Count | None = None
-    hidden_act: Activation = "silu"
-    max_position_embeddings: Count = 2048
-    tie_word_embeddings: Flag = False
-    attention_bias: Flag = False
-    mlp_bias: Flag = False
-
-    def architecture(self) -> LanguageModel:
-        """See :meth:`Config.architecture`."""
-        return LanguageModel(
-            name="llama",
-            qkv_bias=self.attention_bias,
-            projection_bias=self.attention_bias,
-            feed_forward_bias=self.mlp_bias,
-            **self._common("llama"),
-        )
-
-    def _common(self, name: str) -> dict[str, Any]:
-        """What all of this class have."""
-        width = self.head_dim or shared_evenly(name, self.hidden_size, self.num_attention_heads)
-        return {
-            "layers": self.num_hidden_layers,
-            "model_width": self.hidden_size,
-            "heads": self.num_attention_heads,
-            "kv_heads": self.num_key_value_heads or self.num_attention_heads,
-            "head_width": width,
-            "feed_forward_width": self.intermediate_size,
-            "vocabulary": self.vocab_size,
-            "positions": self.max_position_embeddings,
-            "rms_norm": True,
-            "gated": True,
-            "activation": ACTIVATIONS[self.hidden_act],
-            "tied": self.tie_word_embeddings,
-        }
-
-
-class MistralConfig(LlamaConfig):
-    """``mistral`` (Jiang et al., 2023): grouped queries and a sliding window."""
-
-    intermediate_size: Count = 14336
-    num_key_value_heads: Count | None = 8
-    max_position_embeddings: Count = 131072
-    sliding_window: Count | None = 4096
-
-    def architecture(self) -> LanguageModel:
-        """See :meth:`Config.architecture`."""
-        return LanguageModel(name="mistral", window=self.sliding_window, **self._common("mistral"))
-
-
-class MixtralConfig(MistralConfig):
-    """``mixtral`` (Jiang et al., 2024): a mixture of experts in every block."""
-
-    sliding_window: Count | None = None
-    num_local_experts: Count = 8
-    num_experts_per_tok: Count = 2
-
-    def architecture(self) -> LanguageModel:
-        """See :meth:`Config.architecture`."""
-        return LanguageModel(
-            name="mixtral",
-            window=self.sliding_window,
-            experts=self.num_local_experts,
-            experts_per_token=self.num_experts_per_tok,
-            **self._common("mixtral"),
-        )
-
-
-class Qwen2Config(LlamaConfig):
-    """``qwen2`` (Yang et al., 2024): biases of queries, keys and values only; a window only if it is switched on."""
-
-    vocab_size: Count = 151936
-    intermediate_size: Count = 22016
-    num_key_value_heads: Count | None = 32
-    max_position_embeddings: Count = 32768
-    use_sliding_window: Flag = False
-    sliding_window: Count | None = 4096
-    max_window_layers: Annotated[int, Field(strict=True, ge=0)] = 28
-
-    def architecture(self) -> LanguageModel:
-        """See :meth:`Config.architecture`."""
-        if self.use_sliding_window and 0 < self.max_window_layers < self.num_hidden_layers:
-            raise WorkloadError(
-                f"max_window_layers: found {self.max_window_layers}; a window in some of the "
-                f"{self.num_hidden_layers} layers only is not understood"
-            )
-        window = self.sliding_window if self.use_sliding_window and self.max_window_layers == 0 else None
-        return LanguageModel(name="qwen2", qkv_bias=True, window=window, **self._common("qwen2"))
-
 
 MODEL_TYPES: dict[str, type[Config]] = {
     "bert": BertConfig,
+    "bloom": BloomConfig,
+    "falcon": FalconConfig,
+    "gemma": GemmaConfig,
     "gpt2": Gpt2Config,
+    "gpt_neox": GptNeoXConfig,
+    "gptj": GptJConfig,
     "llama": LlamaConfig,
     "mistral": MistralConfig,
     "mixtral": MixtralConfig,
     "opt": OptConfig,
+    "phi": PhiConfig,
+    "phi3": Phi3Config,
     "qwen2": Qwen2Config,
+    "qwen3": Qwen3Config,
+    "qwen3_moe": Qwen3MoeConfig,
 }
 
 

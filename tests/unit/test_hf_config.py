@@ -82,13 +82,110 @@ PUBLISHED: dict[str, tuple[dict[str, Any], int]] = {
         },
         7_615_616_512,
     ),
+    "Qwen/Qwen3-8B": (
+        {
+            **{"model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288, "num_attention_heads": 32},
+            **{"num_hidden_layers": 36, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936},
+            **{"attention_bias": False, "tie_word_embeddings": False, "max_window_layers": 36},
+        },
+        8_190_735_360,
+    ),
+    "Qwen/Qwen3-30B-A3B": (
+        {
+            **{"model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144, "num_attention_heads": 32},
+            **{"num_hidden_layers": 48, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936},
+            **{"moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "decoder_sparse_step": 1},
+            **{"mlp_only_layers": [], "tie_word_embeddings": False, "max_window_layers": 48},
+        },
+        30_532_122_624,
+    ),
+    "google/gemma-7b": (
+        {
+            **{"model_type": "gemma", "hidden_size": 3072, "intermediate_size": 24576, "num_attention_heads": 16},
+            **{"num_hidden_layers": 28, "num_key_value_heads": 16, "head_dim": 256, "vocab_size": 256000},
+            **{"hidden_act": "gelu"},
+        },
+        8_537_680_896,
+    ),
+    "microsoft/phi-2": (
+        {
+            **{"model_type": "phi", "hidden_size": 2560, "intermediate_size": 10240, "num_attention_heads": 32},
+            **{"num_hidden_layers": 32, "partial_rotary_factor": 0.4, "vocab_size": 51200, "qk_layernorm": False},
+        },
+        2_779_683_840,
+    ),
+    "microsoft/Phi-3-mini-4k-instruct": (
+        {
+            **{"model_type": "phi3", "hidden_size": 3072, "intermediate_size": 8192, "num_attention_heads": 32},
+            **{"num_hidden_layers": 32, "num_key_value_heads": 32, "vocab_size": 32064, "sliding_window": 2047},
+        },
+        3_821_079_552,
+    ),
+    "EleutherAI/pythia-6.9b": (
+        {
+            **{"model_type": "gpt_neox", "hidden_size": 4096, "intermediate_size": 16384, "num_attention_heads": 32},
+            **{"num_hidden_layers": 32, "rotary_pct": 0.25, "vocab_size": 50432, "use_parallel_residual": True},
+        },
+        6_857_302_016,
+    ),
+    "EleutherAI/gpt-j-6b": (
+        {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "n_layer": 28, "rotary_dim": 64, "vocab_size": 50400},
+        6_050_882_784,
+    ),
+    "tiiuae/falcon-7b": (
+        {
+            **{"model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71, "num_hidden_layers": 32},
+            **{"multi_query": True, "parallel_attn": True, "bias": False, "alibi": False, "vocab_size": 65024},
+        },
+        6_921_720_704,
+    ),
+    "tiiuae/falcon-40b": (
+        {
+            **{"model_type": "falcon", "hidden_size": 8192, "num_attention_heads": 128, "num_hidden_layers": 60},
+            **{"num_kv_heads": 8, "new_decoder_architecture": True, "bias": False, "vocab_size": 65024},
+        },
+        41_303_293_952,
+    ),
+    "bigscience/bloom-560m": (
+        {"model_type": "bloom", "n_embed": 1024, "n_head": 16, "n_layer": 24, "vocab_size": 250880},
+        559_214_592,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_parameters_of_published_models(name: str) -> None:
     config, parameters = PUBLISHED[name]
-    assert parse_hf_config(json.dumps(config), name, sequence_length=8).parameters == parameters
+    # 16 tokens choose 8 of 128 experts each: all are computed, and counted
+    assert parse_hf_config(json.dumps(config), name, sequence_length=16).parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "heads", "width", "layers"),
+    [("microsoft/phi-2", 32, 80, 32), ("tiiuae/falcon-7b", 1, 64, 32), ("Qwen/Qwen3-8B", 8, 128, 36)],
+)
+def test_what_a_token_adds_to_the_cache(name: str, heads: int, width: int, layers: int) -> None:
+    """Keys and values of each layer, however much of a head is rotated or normalized."""
+    config, _ = PUBLISHED[name]
+    workload = parse_hf_config(json.dumps(config), name, phase="decode", sequence_length=9, bits=16)
+    written = [workload.operator(output).output for output in workload.outputs if output != "logits"]
+    assert sum(tensor.sample_bytes for tensor in written) == 2 * 2 * heads * width * layers
+    cached = [tensor for tensor in workload.inputs if tensor.name.endswith("_cache")]
+    assert sum(tensor.elements for tensor in cached) == 8 * 2 * heads * width * layers
+
+
+def test_the_work_of_a_block_whose_parts_stand_side_by_side() -> None:
+    """GPT-J with one layer, 6 tokens, width 32 in 2 heads, 4 of 16 features rotated, then joined; by hand."""
+    config = {"model_type": "gptj", "n_embd": 32, "n_head": 2, "n_layer": 1, "rotary_dim": 4, "vocab_size": 50}
+    workload = parse_hf_config(json.dumps(config), "here", sequence_length=6)
+    assert workload.macs == 6 * (4 * 32 * 32 + 2 * 32 * 128 + 32 * 50) + 2 * 2 * 21 * 16
+    normalized, rotated, softmax, activated = 2 * 7 * 6 * 32, 2 * 6 * 2 * (3 * 4 + 16), 5 * 2 * 21, 9 * 6 * 128
+    embedded, sums = 6 * 32, 2 * 6 * 32
+    assert workload.vector_ops == normalized + rotated + softmax + activated + embedded + sums
+    bloom = {"model_type": "bloom", "n_embed": 32, "n_head": 2, "n_layer": 1, "vocab_size": 50}
+    found = parse_hf_config(json.dumps(bloom), "here", sequence_length=6)
+    assert found.macs == workload.macs
+    assert found.operator("block0.scores_biased").whole_work(1).operations == 2 * 6 * 6  # type: ignore[union-attr]
 
 
 def test_every_model_type_is_tested_and_has_defaults() -> None:
@@ -155,7 +252,7 @@ def test_all_bad_values_at_once() -> None:
         ("[1]", FormatError, "expected an object with a field model_type"),
         ("{}", FormatError, "expected an object with a field model_type"),
         ("[" * 100_000, FormatError, "not readable as JSON"),
-        ('{"model_type": 3}', UnknownName, "found 3; known are bert, gpt2, llama"),
+        ('{"model_type": 3}', UnknownName, "found 3; known are bert, bloom, falcon"),
         ('{"model_type": "mixtrl"}', UnknownName, "did you mean 'mixtral'"),
         ('{"model_type": "gpt2", "n_head": 7}', WorkloadError, "7 heads do not share 768 features evenly"),
         ('{"model_type": "gpt2", "n_layer": 16777216}', WorkloadError, "about 268435456 operators"),

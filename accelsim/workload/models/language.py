@@ -5,7 +5,7 @@ array addresses them: free views. All heads of a block are one product; query he
 rows, so that these are loaded once. Where the model is causal, only what the mask keeps is computed.
 
 Operations on the vector unit: layer normalization 7 an element, root-mean-square normalization 4, softmax 5, rotary
-embedding 3 an element of queries and keys (its table of sines is not loaded), activations as in
+embedding 3 an element that is rotated (its table of sines is not loaded), ALiBi 1 a score, activations as in
 :data:`accelsim.workload.models.language_model.ACTIVATION_OPERATIONS`, one for each product and sum of residuals, gates
 and experts.
 """
@@ -147,6 +147,11 @@ class _Network:
             Normalization(name, (operand,), output, tuple(weights), axes=(1,), operations_per_element=operations)
         )
 
+    def head_norm(self, name: str, operand: Operand) -> str:
+        """Root-mean-square normalization of each head of (positions, heads, features), with one gain for all heads."""
+        gain, output = self.tensor(f"{name}.gain", operand.shape[-1:]), self.tensor(name, operand.shape)
+        return self.add(Normalization(name, (operand,), output, (gain,), (2,), RMS_NORMALIZATION_OPERATIONS))
+
     def pointwise(self, name: str, operands: Sequence[Operand], operations: int) -> str:
         """Element by element, of the first operand's shape."""
         output = self.tensor(name, operands[0].shape)
@@ -179,11 +184,20 @@ def _embedding(net: _Network) -> str:
     last = parts[0]
     if len(parts) > 1:
         last = net.pointwise("embedding", [net.read(part) for part in parts], len(parts) - 1)
+    if model.embedding_scale:
+        last = net.pointwise("embedding_scaled", [net.read(last)], 1)
     return net.norm("embedding_norm", last) if model.embedding_norm else last
 
 
 def _block(net: _Network, name: str, last: str) -> str:
-    """Attention and feed-forward, each with its normalization and residual addition."""
+    """Attention and feed-forward, each with its normalization and residual addition, or both beside one another."""
+    if net.model.parallel_norms:
+        read = net.norm(f"{name}.attention_norm", last)
+        attended = _attention(net, name, read)
+        if net.model.parallel_norms > 1:
+            read = net.norm(f"{name}.feed_forward_norm", last)
+        parts = (last, attended, _feed_forward(net, name, read))
+        return net.pointwise(f"{name}.sum", [net.read(part) for part in parts], len(parts) - 1)
     for part, layer in (("attention", _attention), ("feed_forward", _feed_forward)):
         read = net.norm(f"{name}.{part}_norm", last) if net.model.norm_first else last
         last = net.pointwise(f"{name}.{part}_sum", [net.read(last), net.read(layer(net, name, read))], 1)
@@ -200,12 +214,9 @@ def _attention(net: _Network, name: str, last: str) -> str:
     """
     model, new, cached = net.model, net.new, net.cached
     groups, sharing, width = model.kv_heads, model.heads // model.kv_heads, model.head_width
-    query = net.linear(f"{name}.query", net.read(last), model.heads * width, bias=model.qkv_bias, heads=model.heads)
-    key = net.linear(f"{name}.key", net.read(last), groups * width, bias=model.qkv_bias, heads=groups)
+    query = _by_head(net, f"{name}.query", net.read(last), model.heads)
+    key = _by_head(net, f"{name}.key", net.read(last), groups)
     value = net.linear(f"{name}.value", net.read(last), groups * width, bias=model.qkv_bias, heads=groups)
-    if not model.position_rows:
-        query = net.pointwise(f"{name}.query_rotated", [net.read(query)], ROTARY_OPERATIONS)
-        key = net.pointwise(f"{name}.key_rotated", [net.read(key)], ROTARY_OPERATIONS)
     keys = [permuted(_shaped(net.read(key), (new, groups, width)), (1, 2, 0))]
     values = [permuted(_shaped(net.read(value), (new, groups, width)), (1, 0, 2))]
     if model.causal:
@@ -225,6 +236,8 @@ def _attention(net: _Network, name: str, last: str) -> str:
     shape = (*queries.shape[:-1], new + cached)
     scores = MatMul(f"{name}.scores", (queries, all_keys), net.tensor(f"{name}.scores", shape), causal_columns=mask)
     scored = net.read(net.add(scores))
+    if model.alibi:
+        scored = net.read(net.pointwise(f"{name}.scores_biased", [scored], 1))
     softmax = Softmax(f"{name}.softmax", (scored,), net.tensor(f"{name}.softmax", shape), causal=mask)
     operands = (net.read(net.add(softmax)), all_values)
     output = net.tensor(f"{name}.attended", (*shape[:-1], width))
@@ -232,6 +245,23 @@ def _attention(net: _Network, name: str, last: str) -> str:
     by_position = permuted(_shaped(attended, (groups, sharing, new, width)), (2, 0, 1, 3))
     flat = _shaped(by_position, (new, model.heads * width))
     return net.linear(f"{name}.projection", flat, model.model_width, bias=model.projection_bias)
+
+
+def _by_head(net: _Network, name: str, operand: Operand, heads: int) -> str:
+    """Queries or keys, normalized and rotated head by head; where only a part of a head is, the whole is copied."""
+    model, new, width = net.model, net.new, net.model.head_width
+    last = net.linear(name, operand, heads * width, bias=model.qkv_bias, heads=heads)
+    if model.head_norm:
+        last = net.head_norm(f"{name}_norm", _shaped(net.read(last), (new, heads, width)))
+    if not model.rotated:
+        return last
+    if model.rotated == width:
+        return net.pointwise(f"{name}_rotated", [net.read(last)], ROTARY_OPERATIONS)
+    whole = _shaped(net.read(last), (new, heads, width))
+    first = sliced(whole, (0, 0, 0), (new, heads, model.rotated))
+    rotated = net.read(net.pointwise(f"{name}_rotated", [first], ROTARY_OPERATIONS))
+    rest = sliced(whole, (0, 0, model.rotated), (new, heads, width - model.rotated))
+    return net.pointwise(f"{name}_joined", [_joined([rotated, rest], 2)], 1)
 
 
 def _feed_forward(net: _Network, name: str, last: str) -> str:
@@ -302,7 +332,7 @@ def _head(net: _Network, last: str, logits: str) -> None:
     if logits == "last":
         operand = sliced(operand, (net.new - 1, 0), (1, width))
     table = f"{TOKENS}.table" if model.tied else ""
-    net.outputs.append(net.linear("logits", operand, model.vocabulary, table=table))
+    net.outputs.append(net.linear("logits", operand, model.vocabulary, bias=model.head_bias, table=table))
 
 
 def _shaped(operand: Operand, shape: tuple[int, ...]) -> Operand:

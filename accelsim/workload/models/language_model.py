@@ -41,13 +41,23 @@ class LanguageModel:
     """The longest sequence that it was made for."""
     position_rows: int = 0
     """Rows of a learned table of positions; 0 for rotary position embedding."""
+    rotary_width: int | None = None
+    """Features of a head that are rotated by their position, where there is no table of positions; None: all."""
+    alibi: bool = False
+    """Neither: a bias by distance is added to the scores (Press et al., 2022)."""
     token_types: int = 0
     """Rows of a table of segments (BERT)."""
     causal: bool = True
     """A decoder with a causal mask and an output head; else an encoder with a pooler."""
     norm_first: bool = True
     """Normalization before attention and feed-forward, and once at the end; else behind each residual addition."""
+    parallel_norms: int = 0
+    """Attention and feed-forward read the same, through this many normalizations (1 or 2); 0: one behind the other."""
     embedding_norm: bool = False
+    embedding_scale: bool = False
+    """The embedding is multiplied by a constant (Gemma)."""
+    head_norm: bool = False
+    """Queries and keys are normalized head by head (Qwen3)."""
     rms_norm: bool = False
     """Root-mean-square normalization without bias; else layer normalization."""
     gated: bool = False
@@ -63,6 +73,7 @@ class LanguageModel:
     """Positions that a token attends to at the most, itself included."""
     tied: bool = True
     """The output head uses the token table as its weights."""
+    head_bias: bool = False
 
     def __post_init__(self) -> None:
         mistakes = []
@@ -71,6 +82,11 @@ class LanguageModel:
                 mistakes.append(f"{field} is {getattr(self, field)}; expected at least 1")
         if min(self.heads, self.kv_heads) >= 1 and self.heads % self.kv_heads:
             mistakes.append(f"{self.heads} heads do not share {self.kv_heads} heads of keys and values evenly")
+        if not 0 <= (self.rotary_width or 0) <= self.head_width or not 0 <= self.parallel_norms <= 2:
+            mistakes.append(
+                f"rotary_width is {self.rotary_width} of {self.head_width}, parallel_norms {self.parallel_norms}; "
+                "expected no more than a head has, and 0, 1 or 2"
+            )
         if self.activation not in ACTIVATION_OPERATIONS:
             known = ", ".join(ACTIVATION_OPERATIONS)
             mistakes.append(f"activation is {self.activation!r}; expected one of {known}")
@@ -83,6 +99,13 @@ class LanguageModel:
             )
         if mistakes:
             raise WorkloadError(f"language model '{self.name}': " + "; ".join(mistakes))
+
+    @property
+    def rotated(self) -> int:
+        """Features of a head that are rotated by their position."""
+        if self.position_rows or self.alibi:
+            return 0
+        return self.head_width if self.rotary_width is None else self.rotary_width
 
 
 def shared_evenly(name: str, model_width: int, heads: int) -> int:
