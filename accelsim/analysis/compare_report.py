@@ -87,12 +87,12 @@ class Comparison:
 
     @cached_property
     def dram_bytes_by_tensor(self) -> dict[str, int]:
-        """Bytes over the links; adds up to :attr:`dram_bytes`."""
+        """Bytes to and from memory; adds up to :attr:`dram_bytes`."""
         return _differences(_bytes(self.a), _bytes(self.b))
 
     @property
     def dram_bytes(self) -> int:
-        """Bytes over the links in B less those in A."""
+        """Bytes to and from memory in B less those in A."""
         return sum(self.dram_bytes_by_tensor.values())
 
     @cached_property
@@ -190,7 +190,7 @@ class Comparison:
             _grid("Cycles by cause", *causes, _cycles),
             _grid("Cycles by operator, waiting included", *operators, _cycles, rows),
             _grid("Energy by part", *parts, format_energy),
-            _grid("Bytes over the links, by tensor", _bytes(self.a), _bytes(self.b), _whole_bytes, rows),
+            _grid("Bytes to and from memory, by tensor", _bytes(self.a), _bytes(self.b), _whole_bytes, rows),
             _grid("Critical path, by kind", kind_a, kind_b, _cycles),
             _grid("Critical path, by operator", operator_a, operator_b, _cycles, rows),
             self._moved(rows),
@@ -202,7 +202,7 @@ class Comparison:
             rows.append(_row("Latency", *self.seconds, format_seconds))
         rows.append(_row("Energy", energy_pj(self.a), energy_pj(self.b), format_energy))
         bytes_a, bytes_b = (sum(_bytes(timeline).values()) for timeline in (self.a, self.b))
-        rows.append(_row("Bytes over the links", bytes_a, bytes_b, _whole_bytes))
+        rows.append(_row("Bytes to and from memory", bytes_a, bytes_b, _whole_bytes))
         return Grid("Key figures", HEADS, rows)
 
     def _moved(self, rows: int | None) -> Grid:

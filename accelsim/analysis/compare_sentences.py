@@ -148,11 +148,11 @@ def _operators(comparison: Comparison) -> list[str]:
 
 
 def _traffic(comparison: Comparison) -> list[str]:
-    """Bytes over the links, and the tensors that cause the difference by staying on chip."""
+    """Bytes to and from memory, and the tensors that cause the difference by staying on chip."""
     found = []
     if difference := comparison.dram_bytes:
         least = "less" if difference < 0 else "more"
-        found.append(f"B moves {format_bytes(abs(difference))} {least} over the links than A.")
+        found.append(f"B moves {format_bytes(abs(difference))} {least} to and from memory than A.")
     on_chip_a, on_chip_b = comparison.stays_on_chip_in
     for here, other, tensors in (("B", "A", on_chip_b), ("A", "B", on_chip_a)):
         if tensors:

@@ -79,7 +79,7 @@ STYLE = """
 .viewer h3 i, .viewer td i { border-radius: 2px; display: inline-block; height: .75em; margin-right: .45em;
   width: .75em; }
 .viewer .panels table { font-size: .84rem; margin: .3rem 0 .6rem; }
-.viewer .panels th { overflow-wrap: normal; padding-right: 1rem; white-space: nowrap; }
+.viewer .panels th { min-width: 0; overflow-wrap: normal; padding-right: 1rem; white-space: nowrap; }
 .viewer .panels td { overflow-wrap: anywhere; padding-left: .9rem; padding-right: 0; white-space: normal; }
 .viewer .panels p { margin: .2rem 0; }
 .viewer .why { margin: .2rem 0; padding-left: 1.4rem; }
