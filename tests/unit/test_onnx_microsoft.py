@@ -2,19 +2,75 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from onnx import helper
 
 from accelsim.errors import FormatError, UnsupportedOperator
+from accelsim.formats.hf_config import parse_hf_config
+from accelsim.formats.onnx.inference import Node
+from accelsim.formats.onnx.microsoft_shapes import written_shapes
 from accelsim.formats.onnx.reader import read_onnx
 from accelsim.workload.graph import Workload
 from accelsim.workload.operators import MatMul, Normalization, Softmax
 from tests.unit.onnx_models import model, node, save
 
 ms = partial(node, domain="com.microsoft")
+
+
+def f(*shape: int) -> Any:
+    return np.ones(shape, np.float32)
+
+
+def u(*shape: int) -> Any:
+    return np.ones(shape, np.uint8)
+
+
+def i(*values: int) -> Any:
+    return np.array(values, np.int32)
+
+
+CACHE = f(1, 2, 3, 8)
+SCALED = (f(), u())
+STEPS = {"strides": [2, 2]}
+GROUPED = {"num_heads": 4, "kv_num_heads": 2}
+RUNS: list[tuple[str, list[Any], str, dict[str, Any]]] = [
+    ("GroupQueryAttention", [f(1, 5, 32), f(1, 5, 16), f(1, 5, 16), CACHE, CACHE, i(7), i(8)], "y k v", GROUPED),
+    ("MultiHeadAttention", [f(1, 4, 16), f(1, 6, 16), f(1, 6, 16), f(48)], "y", {"num_heads": 2}),
+    ("MultiHeadAttention", [f(1, 4, 16), f(1, 2, 6, 8), f(1, 2, 6, 8)], "y", {"num_heads": 2}),
+    ("Attention", [f(1, 5, 16), f(16, 48), f(48)], "y", {"num_heads": 2}),
+    ("EmbedLayerNormalization", [i(0, 1)[None], i(0, 1)[None], f(9, 16), f(8, 16), f(2, 16), f(16), f(16)], "y m", {}),
+    ("MatMulNBits", [f(1, 5, 64), u(96, 2, 16), f(192)], "y", {"K": 64, "N": 96, "bits": 4, "block_size": 32}),
+    ("FusedMatMul", [f(1, 2, 8, 5), f(1, 2, 7, 8)], "y", {"transA": 1, "transB": 1}),
+    ("FastGelu", [f(1, 5, 16), f(16)], "y", {}),
+    ("BiasGelu", [f(1, 5, 16), f(16)], "y", {}),
+    ("QuickGelu", [f(1, 5, 16)], "y", {}),
+    ("RotaryEmbedding", [f(1, 5, 32), np.arange(5)[None], f(64, 4), f(64, 4)], "y", {}),
+    ("QLinearAdd", [u(1, 4, 8, 8), *SCALED, u(1, 4, 1, 8), *SCALED, *SCALED], "y", {}),
+    ("QLinearConcat", [*SCALED, u(1, 4, 8), *SCALED, u(1, 3, 8), *SCALED], "y", {"axis": 1}),
+    (
+        "QLinearAveragePool",
+        [u(1, 4, 8, 8), *SCALED, *SCALED],
+        "y",
+        {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
+    ),
+    ("QLinearGlobalAveragePool", [u(1, 4, 8, 8), *SCALED, *SCALED], "y", {}),
+    ("DynamicQuantizeMatMul", [f(1, 5, 8), u(8, 7), *SCALED], "y", {}),
+    ("MatMulIntegerToFloat", [u(5, 8), u(8, 7), f(), f()], "y", {}),
+    (
+        "FusedConv",
+        [f(1, 4, 8, 8), f(6, 4, 3, 3), f(6)],
+        "y",
+        {"activation": "Relu", "pads": [1, 1, 1, 1], "strides": [2, 2]},
+    ),
+    ("FusedGemm", [f(5, 8), f(7, 8), f(7)], "y", {"activation": "Relu", "transB": 1}),
+]
+"""Operators of onnxruntime, with arrays that it runs them on, names of their outputs, and attributes."""
 
 
 @pytest.fixture
@@ -150,9 +206,86 @@ def test_quantized_images(read: Any) -> None:
     assert read([fused], {"x": (1, 4, 8, 8)}, "y", {"w": (6, 4, 3, 3), "b": (6,)}).macs == 36 * 6 * 36
 
 
+WIDTH, HEADS, GROUPS, HIDDEN, VOCABULARY, LAYERS = 64, 4, 2, 96, 128, 2
+
+
+def language_model(new: int, cached: int) -> Any:
+    """Blocks as onnxruntime-genai exports them: 4-bit products, grouped attention, sums that are normalized."""
+    head = WIDTH // HEADS
+    inputs: dict[str, Any] = {"ids": (1, new), "n": (1,), "t": (1,)}
+    weights: dict[str, Any] = {"T": (VOCABULARY, WIDTH // 2), "Ts": (VOCABULARY, WIDTH // 32), "g": (WIDTH,)}
+    weights |= dict.fromkeys(("cos", "sin"), (4096, head // 2))
+    nodes = [ms("GatherBlockQuantized", "T ids Ts", "x", bits=4, block_size=32)]
+    nodes.append(node("SimplifiedLayerNormalization", "x g", "h", axis=-1))
+
+    def product(source: str, target: str, depth: int, columns: int) -> None:
+        weights.update({f"{target}.w": (columns, depth // 32, 16), f"{target}.s": (columns * depth // 32,)})
+        given = f"{source} {target}.w {target}.s"
+        nodes.append(ms("MatMulNBits", given, target, K=depth, N=columns, bits=4, block_size=32))
+
+    def normalized_sum(one: str, other: str, total: str, result: str) -> None:
+        skip = ms("SkipSimplifiedLayerNormalization", f"{one} {other} g", f"{result} _ _ {total}")
+        skip.output[1:3] = ["", ""]
+        nodes.append(skip)
+
+    total, read = "x", "h"
+    for n in range(LAYERS):
+        inputs |= dict.fromkeys((f"pk{n}", f"pv{n}"), (1, GROUPS, cached, head))
+        for part, heads in (("q", HEADS), ("k", GROUPS), ("v", GROUPS)):
+            product(read, f"{part}{n}", WIDTH, heads * head)
+        given = f"q{n} k{n} v{n} pk{n} pv{n} n t cos sin"
+        shared = {"num_heads": HEADS, "kv_num_heads": GROUPS, "do_rotary": 1}
+        nodes.append(ms("GroupQueryAttention", given, f"a{n} nk{n} nv{n}", **shared))
+        product(f"a{n}", f"o{n}", WIDTH, WIDTH)
+        normalized_sum(total, f"o{n}", f"y{n}", f"z{n}")
+        product(f"z{n}", f"gate{n}", WIDTH, HIDDEN)
+        product(f"z{n}", f"up{n}", WIDTH, HIDDEN)
+        nodes.append(node("Sigmoid", f"gate{n}", f"sigmoid{n}"))
+        nodes.append(node("Mul", f"gate{n} sigmoid{n}", f"silu{n}"))
+        nodes.append(node("Mul", f"silu{n} up{n}", f"both{n}"))
+        product(f"both{n}", f"down{n}", HIDDEN, WIDTH)
+        normalized_sum(f"y{n}", f"down{n}", f"x{n}", f"h{n}")
+        total, read = f"x{n}", f"h{n}"
+    product(read, "logits", WIDTH, VOCABULARY)
+    outputs = ["logits", *(f"n{part}{n}" for n in range(LAYERS) for part in "kv")]
+    return model(nodes, inputs, " ".join(outputs), weights, integers=["ids", "n", "t"])
+
+
+@pytest.mark.parametrize(("phase", "new", "cached"), [("decode", 1, 8), ("prefill", 6, 3)])
+def test_an_exported_language_model_is_that_of_its_configuration(
+    tmp_path: Path, phase: str, new: int, cached: int
+) -> None:
+    exported = read_onnx(save(tmp_path, language_model(new, cached)), bits=8)
+    config = {"model_type": "llama", "hidden_size": WIDTH, "intermediate_size": HIDDEN, "vocab_size": VOCABULARY}
+    config |= {"num_attention_heads": HEADS, "num_key_value_heads": GROUPS, "num_hidden_layers": LAYERS}
+    made = parse_hf_config(json.dumps(config), "config.json", phase=phase, sequence_length=new, context_length=cached)
+    assert exported.macs == made.macs
+    assert kinds(exported).count("matmul") == kinds(made).count("matmul")
+    cache = [tensor.elements for tensor in exported.inputs if tensor.name.startswith("p")]
+    assert sorted(cache) == sorted(tensor.elements for tensor in made.inputs if tensor.name.endswith("_cache"))
+
+
 def test_products_that_quantize_first(read: Any) -> None:
     workload = read([ms("DynamicQuantizeMatMul", "x w s", "y")], {"x": (1, 5, 8)}, "y", {"w": (8, 7)}, {"s": 0.5})
     assert (workload.macs, workload.vector_ops) == (5 * 8 * 7, 4 * 40)
+
+
+def test_shapes_are_those_of_onnxruntime() -> None:
+    """Each operator once, run by onnxruntime itself."""
+    runtime = pytest.importorskip("onnxruntime", reason="needs the extra 'onnx-run'")
+    for op, given, outputs, attributes in RUNS:
+        names = "".join(f"i{number} " for number, _ in enumerate(given))
+        content = model([ms(op, names, outputs, **attributes)], {}, outputs)
+        for name, array in zip(names.split(), given, strict=True):
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            content.graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
+        for output in content.graph.output:
+            output.ClearField("type")
+        session = runtime.InferenceSession(content.SerializeToString(), providers=["CPUExecutionProvider"])
+        found = [array.shape for array in session.run(None, dict(zip(names.split(), given, strict=True)))]
+        shapes = {name: array.shape for name, array in zip(names.split(), given, strict=True)}
+        written = Node(op, "", tuple(names.split()), tuple(outputs.split()), attributes)
+        assert written_shapes(written, shapes)[: len(found)] == found, op
 
 
 def test_what_is_refused_or_does_not_fit(read: Any) -> None:
