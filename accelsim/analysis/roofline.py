@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.arithmetic import Arithmetic
 from accelsim.hardware.dataflow.dataflow import TileColumns
-from accelsim.program.bounds import activity_cycles, macs_left
+from accelsim.program.bounds import activity_cycles, effectual_share, macs_left
 from accelsim.program.tables import ActivityKind, FloatTable, IntColumn, Program
 from accelsim.timeline.stalls import NO_OPERATOR, cycles_by_operator
 from accelsim.timeline.table import Timeline
@@ -125,7 +125,7 @@ def _ratio(number: float, by: float) -> float:
     return number / by if by else 0.0
 
 
-def roofline_points(accelerator: Accelerator, timeline: Timeline) -> tuple[Point, ...]:
+def roofline_points(accelerator: Accelerator, timeline: Timeline, *, effectual: bool = False) -> tuple[Point, ...]:
     """The points of a run: first the whole run, then its operators in computing order, each at every level.
 
     Levels are ``dram`` and, where the dataflow tells the bytes, ``buffer.global``.
@@ -133,6 +133,7 @@ def roofline_points(accelerator: Accelerator, timeline: Timeline) -> tuple[Point
     Args:
         accelerator: the machine that ran it.
         timeline: the run. Of a trace that does not name its machine, ``accelerator`` is believed to be it.
+        effectual: operations with a known zero do not count; by default operations are dense-equivalent.
 
     Raises:
         InputError: the run is another machine's; or, of a trace that does not say, a point lies above its roof, or the
@@ -146,9 +147,20 @@ def roofline_points(accelerator: Accelerator, timeline: Timeline) -> tuple[Point
             f"{accelerator.digest[:12]}); give the template of the run, and the same --set"
         )
     points = tuple(_points(Limits.of(accelerator), accelerator, timeline))
+    if effectual:
+        points = tuple(_effectual(points, timeline.program))
     check_points(points)
     check_complete(points)
     return points
+
+
+def _effectual(points: Sequence[Point], program: Program) -> Iterator[Point]:
+    """The same points without the products of zeros: the time and energy that the work needs at least stay."""
+    share = dict(zip((*program.operator_names, NO_OPERATOR), effectual_share(program).tolist(), strict=True))
+    left = {(point.name, point.level): int(point.macs * share.get(point.name, 1.0)) for point in points}
+    for point in points:
+        mine = [macs for (name, level), macs in left.items() if level == point.level and name != "run"]
+        yield replace(point, macs=sum(mine) if point.name == "run" else left[point.name, point.level])
 
 
 class _Shares(NamedTuple):

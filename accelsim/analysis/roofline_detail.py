@@ -21,7 +21,7 @@ from accelsim.analysis.roofs import BUFFER, DRAM, Limits
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.arithmetic import Arithmetic
 from accelsim.hardware.dataflow.dataflow import TileColumns
-from accelsim.program.bounds import activity_cycles, macs_left
+from accelsim.program.bounds import activity_cycles, effectual_share, macs_left
 from accelsim.program.explain import activity_name
 from accelsim.program.tables import ActivityKind, Program
 from accelsim.timeline.table import Timeline
@@ -95,8 +95,8 @@ def _sum(name: str, points: Sequence[Point]) -> Point:
     )
 
 
-def tile_points(accelerator: Accelerator, timeline: Timeline) -> Iterator[Point]:
-    """Every tile, at every level, in computing order."""
+def tile_points(accelerator: Accelerator, timeline: Timeline, *, effectual: bool = False) -> Iterator[Point]:
+    """Every tile, at every level, in computing order; ``effectual`` as :func:`roofline_points` has it."""
     limits, program = Limits.of(accelerator), timeline.program
     activities = program.activities
     key = activities.operator * (int(activities.tile.max(initial=0)) + 2) + activities.tile
@@ -116,6 +116,7 @@ def tile_points(accelerator: Accelerator, timeline: Timeline) -> Iterator[Point]
         np.add.at(total, of_tile[mine], values[mine])
     read = accelerator.dataflow.port_bytes(TileColumns(*np.ascontiguousarray(program.shapes.T)))
     left = macs_left(accelerator, program)
+    share = effectual_share(program) if effectual else np.ones(len(program.operator_names) + 1)
     mac = program.part_names.index("mac") if "mac" in program.part_names else None
     for row in rows.tolist():
         macs, vector_ops, own_cycles = int(activities.macs[row]), int(activities.vector_ops[row]), int(cycles[row])
@@ -131,7 +132,7 @@ def tile_points(accelerator: Accelerator, timeline: Timeline) -> Iterator[Point]
             yield Point(
                 name=activity_name(program, row),
                 level=level,
-                macs=macs,
+                macs=int(macs * share[activities.operator[row]]),
                 vector_ops=vector_ops,
                 bytes=size,
                 cycles=spent,

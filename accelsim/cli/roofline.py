@@ -13,7 +13,7 @@ from accelsim.errors import InputError
 if TYPE_CHECKING:
     from accelsim.analysis.advice import Payoff
     from accelsim.hardware.accelerator import Accelerator
-    from accelsim.plot.roofline import Detail, Form
+    from accelsim.plot.roofline import Counted, Detail, Form
     from accelsim.timeline.table import Timeline
     from accelsim.workload.graph import Workload
 
@@ -40,6 +40,13 @@ SUFFIXES = (".html", ".htm", ".png", ".svg", ".pdf")
     show_default=True,
     help="Points of fused groups too, or of these and of tiles.",
 )
+@click.option(
+    "--operations",
+    type=click.Choice(["dense", "effectual"]),
+    default="dense",
+    show_default=True,
+    help="What points count: products of known zeros too, or not.",
+)
 @click.option("--over-time", type=click.IntRange(2, 100_000), help="Draw the first run's path in so many windows.")
 @click.option("--out", type=click.Path(), help="A page (.html) or a picture (.png, .svg, .pdf) to write.")
 @common.as_json
@@ -51,6 +58,7 @@ def roofline_command(
     form: Form,
     power_cap: str | None,
     detail: Detail,
+    operations: Counted,
     over_time: int | None,
     out: str | None,
     as_json: bool,
@@ -74,7 +82,7 @@ def roofline_command(
         raise InputError(f"--out {out}: rooflines are written as {', '.join(SUFFIXES)}")
     accelerator = load_accelerator(hardware, overrides)
     with common.progress("running the micro-kernels" if measured else "reading"):
-        found = roofline(accelerator, measured=measured, form=form, power_cap_watts=watts)
+        found = roofline(accelerator, measured=measured, form=form, power_cap_watts=watts, operations=operations)
     for path in timelines:
         found = found.add(load_timeline(path), windows=over_time or WINDOWS, detail=detail)
     if out is not None:

@@ -26,6 +26,7 @@ from accelsim.timeline.table import Timeline
 
 Detail = Literal["operators", "groups", "tiles"]
 Form = Literal["hard", "p-norm", "smooth"]
+Counted = Literal["dense", "effectual"]
 WINDOWS = 60
 LISTED = 10
 """Operators in the text."""
@@ -53,6 +54,8 @@ class Roofline:
     """Of the performance roof: ``hard``; ``p-norm``, rounded by the measured overlap; ``smooth``: nothing overlaps."""
     power_cap_watts: float | None = None
     """A limit of power, drawn as a further roof."""
+    operations: Counted = "dense"
+    """What points count: ``dense``, as if there were no zeros; ``effectual``, without products of known zeros."""
 
     @property
     def exponent(self) -> float:
@@ -97,10 +100,11 @@ class Roofline:
         known = [run.name for run in self.runs]
         if name in known:
             name = f"{name} ({sum(one.split(' (')[0] == name for one in known) + 1})"
-        points = roofline_points(self.accelerator, timeline)
+        effectual = self.operations == "effectual"
+        points = roofline_points(self.accelerator, timeline, effectual=effectual)
         more = [] if detail == "operators" else list(group_points(timeline, points))
         if detail == "tiles":
-            more += tile_points(self.accelerator, timeline)
+            more += tile_points(self.accelerator, timeline, effectual=effectual)
         check_points(more)
         run = Run(
             name,
@@ -121,6 +125,7 @@ class Roofline:
         knee = {"knee": self.measurement.to_dict()} if self.measurement else {}
         return {
             "hardware": self.accelerator.name,
+            "operations": self.operations,
             "roofs": [roof.to_dict() for roof in self.roofs],
             "points": points,
             "balance": self.balance,
@@ -165,7 +170,8 @@ class Roofline:
             save_figure((trajectory_figure if over_time else roofline_figure)(self), path)
 
     def __str__(self) -> str:
-        lines = [f"Roofs of {self.accelerator.name}", ""]
+        counted = "" if self.operations == "dense" else "; points count effectual operations, without known zeros"
+        lines = [f"Roofs of {self.accelerator.name}{counted}", ""]
         for roof in self.roofs:
             kernel = f" by {roof.kernel}" if roof.kernel else ""
             lines.append(
@@ -227,7 +233,12 @@ def limit(point: Point) -> str:
 
 
 def roofline(
-    accelerator: Accelerator, *, measured: bool = False, form: Form = "hard", power_cap_watts: float | None = None
+    accelerator: Accelerator,
+    *,
+    measured: bool = False,
+    form: Form = "hard",
+    power_cap_watts: float | None = None,
+    operations: Counted = "dense",
 ) -> Roofline:
     """The dual roofline of a machine: performance and energy, at each memory level.
 
@@ -236,6 +247,7 @@ def roofline(
         measured: run the micro-kernels on it too, or use what they found before.
         form: of the performance roof that is drawn: ``hard``, ``p-norm`` with the measured overlap, or ``smooth``.
         power_cap_watts: a limit of power, drawn as a further roof.
+        operations: what the points of runs count: ``dense``, or ``effectual``, without products of known zeros.
 
     Raises:
         InputError: ``p-norm`` without measured roofs.
@@ -244,4 +256,4 @@ def roofline(
         raise InputError("the form p-norm needs the overlap that the micro-kernels measure: add --measured")
     found = measured_roofs(accelerator).measurement if measured else None
     roofs = (*datasheet_roofs(accelerator), *(found.roofs if found else ()))
-    return Roofline(accelerator, roofs, found, (), form, power_cap_watts)
+    return Roofline(accelerator, roofs, found, (), form, power_cap_watts, operations)

@@ -82,7 +82,8 @@ def _draw(roofline: Roofline) -> Figure:
     figure.text(
         0.065, 0.965, shown(f"Roofline of {roofline.accelerator.name}", 80), size=12, weight="bold", va="center"
     )
-    notes = ["1 MAC = 2 op", f"1 cycle = {1e9 / clock:g} ns"]
+    counted = [] if roofline.operations == "dense" else ["operations without known zeros"]
+    notes = [*counted, "1 MAC = 2 op", f"1 cycle = {1e9 / clock:g} ns"]
     if hidden := sum(not point.bytes for point in points):
         notes.append(f"not drawn: {hidden} operators without bytes at DRAM")
     figure.text(0.975, 0.965, " · ".join(notes), size=8.5, ha="right", va="center")

@@ -78,7 +78,7 @@ def roofline_page(roofline: Roofline) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)}</title>\n<style>{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{html.escape(title)}</h1>\n"
-        f'<p class="note">{html.escape(accelerator.description)}. {_EXPLANATION}</p>\n'
+        f'<p class="note">{html.escape(accelerator.description)}. {_COUNTED[roofline.operations]} {_EXPLANATION}</p>\n'
         '<div class="controls"><fieldset id="levels"></fieldset><span id="runs" class="legend"></span>'
         f"{_CHECKS}"
         '<input type="search" id="search" placeholder="find an operator" aria-label="find an operator"></div>\n'
@@ -98,8 +98,12 @@ _CHECKS = "".join(
     f'<label style="display:none"><input type="checkbox" id="show-{name}"> {text}</label>'
     for name, text in (("ceilings", "ceilings of the first run"), ("path", "its path over time"))
 )
+_COUNTED = {
+    "dense": "One multiply-accumulate counts two operations, zeros or not.",
+    "effectual": "One multiply-accumulate counts two operations, and none where an operand is known to be zero.",
+}
 _EXPLANATION = (
-    "One multiply-accumulate counts two operations. Roofs of the datasheet are dashed, measured ones solid; a point's "
+    "Roofs of the datasheet are dashed, measured ones solid; a point's "
     "area is its share of the run's cycles. An operator's time is that attributed to it, or that of its transfers "
     "where these took longer, hidden behind other operators."
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from fractions import Fraction
+
 import numpy as np
 
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.arithmetic import Arithmetic
 from accelsim.hardware.dataflow.dataflow import TileColumns
-from accelsim.program.tables import ActivityKind, IntColumn, Program
+from accelsim.program.tables import ActivityKind, FloatTable, IntColumn, Program
 
 
 def activity_cycles(program: Program) -> IntColumn:
@@ -42,3 +45,16 @@ def macs_left(accelerator: Accelerator, program: Program) -> IntColumn:
     )
     left: IntColumn = np.minimum(macs, np.append(each, 0)[program.activities.shape])
     return left
+
+
+def effectual_share(program: Program) -> FloatTable:
+    """For each operator, the share of its multiply-accumulates of which neither operand is known to be zero; last, 1.
+
+    Lowering records it where a workload knows of zeros (fact ``effectual``); those of the two operands are independent.
+    """
+    shares = str(program.facts.get("effectual", "")).split(",")
+    found = np.ones(len(program.operator_names) + 1)
+    if len(shares) == len(program.operator_names):
+        with suppress(ValueError, ZeroDivisionError):  # a file that somebody else wrote
+            found[:-1] = [min(max(float(Fraction(share)), 0.0), 1.0) for share in shares]
+    return found

@@ -4,6 +4,8 @@ choose."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -296,9 +298,10 @@ def _transfer_energy(accelerator: Accelerator, columns: LiveColumns) -> FloatTab
 def _facts(workload: Workload, accelerator: Accelerator) -> dict[str, int | float | str]:
     """``ideal_cycles``: each operator's own work at full rate, rounded down per operator (the SoMa artifact's
     utilisation)."""
-    ideal = 0
+    ideal, shares = 0, []
     for operator in workload.operators:
         work = operator.whole_work(workload.batch)
+        shares.append(_effectual(work))
         if isinstance(work, ArrayWork):
             ideal += work.macs // accelerator.macs_per_cycle
         else:
@@ -315,6 +318,16 @@ def _facts(workload: Workload, accelerator: Accelerator) -> dict[str, int | floa
         "ideal_cycles": ideal,
         "clock_hz": float(accelerator.clock_hz),
     }
+    if any(share != 1 for share in shares):
+        facts["effectual"] = ",".join(map(str, shares))
     if accelerator.vector_unit.functions:
         facts["vector_functions"] = ",".join(operator.kind for operator in workload.operators)
     return facts
+
+
+def _effectual(work: Work) -> Fraction:
+    """The share of products of which neither operand is known to be zero."""
+    if not isinstance(work, ArrayWork):
+        return Fraction(1)
+    forms = (work.weight_sparsity, work.input_sparsity)
+    return prod((form.density for form in forms if form is not None), start=Fraction(1))

@@ -313,6 +313,9 @@ def _facts(programs: Sequence[Program], names: Sequence[str]) -> dict[str, int |
         numbers = [value for value in values if isinstance(value, int | float)]
         if len(numbers) == len(values):
             facts[name] = sum(numbers)
+    if any("effectual" in program.facts for program in programs):
+        shares = (program.facts.get("effectual", ",".join("1" * len(program.operator_names))) for program in programs)
+        facts["effectual"] = ",".join(map(str, shares))
     for name in ("clock_hz", "hardware_digest", "batch"):
         agreed = {program.facts.get(name) for program in programs}
         value = agreed.pop()

@@ -276,7 +276,7 @@ class Program:
     """Energy that flows as long as the run lasts; accounted to the part ``static``."""
     facts: dict[str, int | float | str] = field(default_factory=dict)
     """Numbers about the workload and machine that reports need: ``macs``, ``vector_ops``, ``macs_per_cycle``,
-    ``ideal_cycles``, ``clock_hz``, ``workload``, ``hardware``, ``batch`` …"""
+    ``ideal_cycles``, ``clock_hz``, ``workload``, ``hardware``, ``batch``, ``effectual`` (shares, an operator each) …"""
     memory: MemoryPlan | None = None
     """The memory behind a link, down to banks; None where links are bandwidth and latency."""
 

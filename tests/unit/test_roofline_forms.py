@@ -24,11 +24,17 @@ from accelsim.analysis.roof_forms import (
     ridge,
 )
 from accelsim.analysis.roofline import roofline_points
-from accelsim.analysis.roofline_detail import fused_groups
+from accelsim.analysis.roofline_detail import fused_groups, tile_points
 from accelsim.analysis.trajectory import trajectory
 from accelsim.engine import simulate
 from accelsim.errors import InputError
+from accelsim.library import load_accelerator
 from accelsim.plot.roofline import roofline
+from accelsim.program.lower import lower
+from accelsim.schedule.notation import Schedule
+from accelsim.sparsity import Pattern, Sparsity
+from accelsim.workload.models.micro import matmul_chain
+from accelsim.workload.sparse import with_sparsity
 from tests.smoke.command import in_this_process
 from tests.strategies.programs import legal_programs
 from tests.timelines import worked_example
@@ -151,3 +157,24 @@ def test_the_command_refuses_what_makes_no_sense_and_prints_balance(tmp_path: Pa
     assert found["balance"]["efficiency_at_ridge"] == pytest.approx(1 / (1 + 84 / 0.009 / 1024), rel=1e-9)
     text = in_this_process("roofline", "soma_edge", folder=tmp_path).stdout
     assert "ridge 1,024 op/B, energy balance 9,333 op/B" in text
+
+
+@pytest.mark.parametrize(("mode", "of_peak"), [("none", 1 / 4), ("gate", 1 / 4), ("skip", 1.0)])
+def test_effectual_operations_leave_zeros_out(mode: str, of_peak: float) -> None:
+    """Half of both operands zero: a quarter of the products counts; without skipping the array does all of them."""
+    settings = [f"pe_array.sparsity.{side}={mode}" for side in ("weights", "inputs")]
+    machine = load_accelerator("soma_edge", ["dram.bandwidth=1 TB/s", *settings])
+    half = Sparsity(2, 4, Pattern.STRUCTURED)
+    workload = with_sparsity(matmul_chain(rows=100, depth=512, columns=300), half, half)
+    timeline = simulate(lower(workload, machine, Schedule("x", ("matmul1",), (), (), (1,))))
+    assert timeline.program.facts["effectual"] == "1/4"
+    dense, effectual = (roofline_points(machine, timeline, effectual=one) for one in (False, True))
+    for whole, part in zip(dense, effectual, strict=True):
+        assert (whole.macs, part.macs) == (100 * 512 * 300, 100 * 512 * 300 // 4)
+        assert (part.bytes, part.cycles, part.energy_pj) == (whole.bytes, whole.cycles, whole.energy_pj)
+        assert part.ops_per_cycle == whole.ops_per_cycle / 4
+    run = next(point for point in effectual if (point.name, point.level) == ("run", "dram"))
+    peak = 2 * machine.macs_per_cycle
+    assert run.operations / run.peak_cycles == pytest.approx(of_peak * peak, rel=1e-12)
+    tiles = [point for point in tile_points(machine, timeline, effectual=True) if point.level == "dram"]
+    assert sum(point.macs for point in tiles) == run.macs
