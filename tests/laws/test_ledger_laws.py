@@ -7,7 +7,7 @@ import itertools
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from accelsim.analysis.energy import energy_pj
@@ -15,6 +15,8 @@ from accelsim.analysis.ladder import energy_ladder, performance_ladder
 from accelsim.analysis.ledger import ACCOUNTS, LABELS, ledger
 from accelsim.analysis.roofline import roofline_points
 from accelsim.engine import simulate
+from accelsim.errors import BufferOverflow
+from accelsim.hardware.accelerator import Accelerator
 from accelsim.library import load_accelerator
 from accelsim.program.lower import lower
 from accelsim.program.tables import ActivityKind, Program, ResourceKind
@@ -23,6 +25,7 @@ from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
 from accelsim.timeline.table import Timeline
 from accelsim.workload.graph import Workload
 from tests.laws.test_roofline_laws import MACHINES
+from tests.strategies.machines import INPUTS, WEIGHTS, machines, sparse
 from tests.strategies.networks import networks
 from tests.strategies.programs import legal_programs
 
@@ -97,3 +100,40 @@ def test_ledgers_of_any_network_close_and_split_the_causes(
             if ladder:
                 assert math.isclose(ladder[-1].value, value, rel_tol=1e-9)
                 assert all(one.value >= two.value for one, two in itertools.pairwise(ladder))
+
+
+@settings(max_examples=40)
+@given(
+    workload=networks(),
+    machine=machines(),
+    weights=st.sampled_from(WEIGHTS),
+    inputs=st.sampled_from(INPUTS),
+)
+def test_ledgers_of_any_machine_with_zeros_close(
+    workload: Workload, machine: Accelerator, weights: str | None, inputs: str | None
+) -> None:
+    """Sums are whole, ladders end at their points, no point is above its roof, whatever is counted."""
+    workload = sparse(workload, weights, inputs)
+    try:
+        schedule = Layerwise().search(workload, machine).schedule
+    except BufferOverflow:
+        assume(False)
+    timeline = simulate(lower(workload, machine, schedule))
+    found = ledger(timeline, machine)
+    check_sums(timeline, found)
+    dense, effectual = (roofline_points(machine, timeline, effectual=one) for one in (False, True))
+    for whole, part in zip(dense, effectual, strict=True):
+        assert part.macs <= whole.macs and (part.cycles, part.bytes) == (whole.cycles, whole.bytes)
+        assert whole.ops_per_cycle <= whole.roof_ops_per_cycle * (1 + 1e-9)
+        assert whole.ops_per_pj <= whole.roof_ops_per_pj * (1 + 1e-9)
+        for ladder, value in (
+            (performance_ladder(found, whole), whole.ops_per_cycle),
+            (energy_ladder(found, whole), whole.ops_per_pj),
+        ):
+            if ladder:
+                assert math.isclose(ladder[-1].value, value, rel_tol=1e-9)
+                assert all(one.value >= two.value for one, two in itertools.pairwise(ladder))
+    core = next(one for one in found.resources if one.kind == ResourceKind.CORE)
+    run = dense[0]
+    useful = core.by_label().get("useful_mac", 0)
+    assert useful <= run.peak_cycles + len(workload.operators)
