@@ -57,7 +57,7 @@ def sentences(comparison: Comparison) -> list[str]:
         *_traffic(comparison),
         *_transfers(comparison),
         *_critical_path(comparison),
-        _energy(comparison),
+        *_energy(comparison),
     ]
     return [sentence[0].upper() + sentence[1:] for sentence in found]
 
@@ -210,15 +210,16 @@ def _critical_path(comparison: Comparison) -> list[str]:
     return [f"the critical path of A is {said[0] or 'empty'}; that of B is {said[1] or 'empty'}."]
 
 
-def _energy(comparison: Comparison) -> str:
+def _energy(comparison: Comparison) -> list[str]:
+    """What both need, if the traces tell it."""
     a, b = energy_pj(comparison.a), energy_pj(comparison.b)
     if a == b:
-        return f"both need {format_energy(a)}."
+        return [f"both need {format_energy(a)}."] if a else []
     percent = f" ({100 * (b - a) / a:+.1f} %)" if a else ""
     parts = {part: energy for part, energy in comparison.energy_by_part_pj.items() if energy}
     towards, against = _both_ways(parts, b - a, _less_or_more_energy, "{1} in {0}")
     ways = ([f"mainly {towards[0]}"] if towards else []) + ([f"but {against[0]}"] if against else [])
-    return f"B needs {format_energy(b)}, A {format_energy(a)}{percent}{': ' if ways else ''}{', '.join(ways)}."
+    return [f"B needs {format_energy(b)}, A {format_energy(a)}{percent}{': ' if ways else ''}{', '.join(ways)}."]
 
 
 def _both_ways(

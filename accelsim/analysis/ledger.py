@@ -22,7 +22,15 @@ from accelsim.analysis.ledger_tiles import TILE_LABELS, USEFUL, needed_share, ti
 from accelsim.engine.replay import TEMPLATE, recorded_accelerator
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.program.tables import ActivityKind, FloatTable, IntColumn, ResourceKind
-from accelsim.timeline.stalls import CAUSE_NAMES, DRAIN, NO_OPERATOR, cycles_by_operator, idle_intervals, stored_last
+from accelsim.timeline.stalls import (
+    CAUSE_NAMES,
+    DRAIN,
+    NO_OPERATOR,
+    cycles_by_operator,
+    idle_intervals,
+    recorded,
+    stored_last,
+)
 from accelsim.timeline.table import Cause, Timeline
 
 BANDWIDTH, LATENCY, SCHEDULE = "wait_load_bandwidth", "wait_load_latency", "wait_load_schedule"
@@ -162,7 +170,8 @@ def ledger(timeline: Timeline, accelerator: Accelerator | None = None) -> Ledger
 def _core_cycles(timeline: Timeline, resource: int, accelerator: Accelerator | None) -> dict[str, IntColumn]:
     program, events = timeline.program, timeline.events
     operators = len(program.operator_names) + 1
-    tiles = tile_cycles(program, accelerator, events.activity[events.resource == resource])
+    ran = (events.resource == resource) & recorded(timeline)
+    tiles = tile_cycles(program, accelerator, events.activity[ran])
     found = {label: tiles[:, place] for place, label in enumerate(TILE_LABELS)}
     idle = idle_intervals(timeline, resource)
     operator = _operator_of(timeline, idle.event, stored_last(timeline))
@@ -171,7 +180,6 @@ def _core_cycles(timeline: Timeline, resource: int, accelerator: Accelerator | N
     def book(label: str, cycles: IntColumn, rows: IntColumn) -> None:
         np.add.at(found.setdefault(label, np.zeros(operators, dtype=np.int64)), rows, cycles)
 
-    ran = events.resource == resource
     tile = events.activity[ran]
     longer = (events.end_cycles - events.start_cycles)[ran] - program.activities.cycles[tile]
     book(SHARED_PORT, longer, program.activities.operator[tile])

@@ -204,7 +204,7 @@ class Report:
     def sections(self) -> list[Section]:
         """Key figures first, then where cycles, energy and buffer space went, and the operators with most cycles.
 
-        None of them is empty.
+        None of them is empty; what a foreign trace does not tell (energy, bytes, work) is left out.
         """
         operators = sorted(cycles_by_operator(self.timeline).items(), key=lambda item: -item[1])
         if not self.per_layer:
@@ -215,7 +215,7 @@ class Report:
             Section("Cycles by cause", self._cycles_by_cause()),
             Section("What the compute cycles did", self._compute_cycles()),
             Section("Waiting for a link, by who had it", self._link_waits()),
-            Section("Energy by part", self._energy_by_part()),
+            Section("Energy by part", self._energy_by_part() if energy_pj(self.timeline) else []),
             Section("Peak buffer use", self._peak_buffers()),
             Section(
                 "Operators, waiting included" if self.per_layer else "The operators with most cycles, waiting included",
@@ -245,13 +245,13 @@ class Report:
         ]
         if isinstance(gap, float):
             rows.append(Row("Gap to the bound", f"{gap:.2f} %"))
-        moved = traffic(program)
-        rows += [
-            Row("Energy", format_energy(energy_pj(self.timeline))),
-            Row("DRAM read", format_bytes(moved.read_bytes), counted(moved.read_bytes, "byte")),
-            Row("DRAM written", format_bytes(moved.write_bytes), counted(moved.write_bytes, "byte")),
-            Row("Work", count("macs", "MAC"), count("vector_ops", "vector operation")),
-        ]
+        if energy := energy_pj(self.timeline):
+            rows.append(Row("Energy", format_energy(energy)))
+        if (moved := traffic(program)).total_bytes:
+            rows.append(Row("DRAM read", format_bytes(moved.read_bytes), counted(moved.read_bytes, "byte")))
+            rows.append(Row("DRAM written", format_bytes(moved.write_bytes), counted(moved.write_bytes, "byte")))
+        if figures["macs"] or figures["vector_ops"]:
+            rows.append(Row("Work", count("macs", "MAC"), count("vector_ops", "vector operation")))
         rows += self._memory()
         for name, key in (("MAC utilisation", "mac"), ("With vector work", "with_vector")):
             if utilization[key] is not None:

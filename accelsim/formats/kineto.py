@@ -22,8 +22,8 @@ import numpy as np
 from accelsim.errors import FormatError
 from accelsim.program.tables import ActivityKind, DependencyTable, Program
 from accelsim.program.trace_program import TraceRows, trace_program
+from accelsim.timeline.stalls import UNRECORDED
 
-UNRECORDED = "(not recorded)"
 LEFT_OUT = frozenset({"user_annotation", "gpu_user_annotation", "python_function", "Trace", "overhead"})
 ROUNDING_NS = 1000
 """By so much an event may outlast the one around it: recorders round."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from accelsim.program.tables import ActivityKind, IntColumn, ResourceKind
 from accelsim.timeline.table import Cause, Timeline
@@ -30,6 +31,8 @@ CAUSE_NAMES = {
     Cause.QUEUE: "wait_other",
 }
 ALWAYS_NAMED = ("compute", "wait_load", "wait_store", "wait_buffer", "drain")
+UNRECORDED = "(not recorded)"
+"""Operator of tiles that stand for idle time of a foreign trace that nothing in it explains: no work, but a wait."""
 NO_OPERATOR = "(no operator)"
 """Takes the cycles that belong to no operator, such as those of a trace without operators."""
 
@@ -43,6 +46,13 @@ class Intervals(NamedTuple):
     """:class:`Cause` of the tile that ends the interval, or ``DRAIN``."""
     event: IntColumn
     """The tile that ends the interval, as a row of ``timeline.events``; -1 with ``DRAIN``."""
+
+
+def recorded(timeline: Timeline) -> npt.NDArray[np.bool_]:
+    """For each event whether it is work, and no :data:`UNRECORDED` time."""
+    program = timeline.program
+    unrecorded = [row for row, name in enumerate(program.operator_names) if name == UNRECORDED]
+    return ~np.isin(program.activities.operator[timeline.events.activity], unrecorded)
 
 
 def _tiles(timeline: Timeline, resource: int | None) -> tuple[IntColumn, IntColumn, IntColumn, IntColumn]:
@@ -59,14 +69,39 @@ def _tiles(timeline: Timeline, resource: int | None) -> tuple[IntColumn, IntColu
 
 
 def idle_intervals(timeline: Timeline, resource: int | None = None) -> Intervals:
-    """The intervals in which no core runs a tile, or in which the core ``resource`` runs none."""
-    rows, start, _, reach = _tiles(timeline, resource)
+    """The intervals in which no core runs a tile, or in which the core ``resource`` runs none.
+
+    What only :data:`UNRECORDED` tiles fill is idle, too, for no cause; its event is such a tile.
+    """
+    rows, start, end, reach = _tiles(timeline, resource)
     waits = np.flatnonzero(start > reach[:-1])
     found = Intervals(reach[waits], start[waits], timeline.events.cause[rows[waits]], rows[waits])
+    unexplained = ~recorded(timeline)[rows]
+    if unexplained.any():
+        found = _in_order(found, _covered_only_by(rows, start, end, unexplained))
     if timeline.latency_cycles == reach[-1]:
         return found
     drain = (reach[-1], timeline.latency_cycles, DRAIN, -1)
     return Intervals(*(np.append(column, value) for column, value in zip(found, drain, strict=True)))
+
+
+def _covered_only_by(rows: IntColumn, start: IntColumn, end: IntColumn, chosen: npt.NDArray[np.bool_]) -> Intervals:
+    """Where some of the chosen spans lie and none of the others."""
+    edges = np.unique(np.concatenate([start, end]))
+    open_spans = np.zeros((2, len(edges)), dtype=np.int64)
+    for side, mine in enumerate((chosen, ~chosen)):
+        np.add.at(open_spans[side], np.searchsorted(edges, start[mine]), 1)
+        np.add.at(open_spans[side], np.searchsorted(edges, end[mine]), -1)
+    some, others = np.cumsum(open_spans, axis=1)
+    place = np.flatnonzero((some > 0) & (others == 0))
+    event = rows[chosen][np.searchsorted(start[chosen], edges[place], side="right") - 1]
+    return Intervals(edges[place], edges[place + 1], np.full(len(place), int(Cause.NONE)), event)
+
+
+def _in_order(one: Intervals, other: Intervals) -> Intervals:
+    both = [np.concatenate(columns) for columns in zip(one, other, strict=True)]
+    order = np.argsort(both[0], kind="stable")
+    return Intervals(*(column[order] for column in both))
 
 
 def cycles_by_cause(timeline: Timeline) -> dict[str, int]:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accelsim
+from accelsim.analysis.ledger import ledger
 from accelsim.errors import FormatError
 from accelsim.formats import load_trace
-from accelsim.formats.kineto import UNRECORDED
-from accelsim.timeline.stalls import critical_path, cycles_by_operator
+from accelsim.timeline.stalls import UNRECORDED, critical_path, cycles_by_cause, cycles_by_operator
 from tests.smoke.command import in_this_process
 
 DAY = 1_700_000_000_000_000
@@ -89,7 +89,13 @@ def test_a_recorded_step_takes_as_long_as_it_took(tmp_path: Path) -> None:
     ]
     assert tracks[1] == [(16, 56, "mm_kernel"), (60, 62, UNRECORDED), (62, 72, "relu_kernel")]
     assert program.resource_names == ("python 4242", "0 stream 7")
+    # From 72 to 90 us nothing runs, and nothing says why; before, something always does.
+    causes = cycles_by_cause(run)
+    assert (causes["compute"], causes["wait_other"], sum(causes.values())) == (82_000, 18_000, 100_000)
     assert sum(cycles_by_operator(run).values()) == 100_000
+    cpu, stream = (resource.by_label() for resource in ledger(run).resources)
+    assert cpu == {"compute": 60_000, "wait_other": 40_000}
+    assert stream == {"compute": 50_000, "wait_tile": 20_000, "wait_other": 2_000, "drain": 28_000}
     assert [names[row] for row in critical_path(run)][-1] == "aten::sum"
 
 

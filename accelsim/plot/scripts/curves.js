@@ -20,7 +20,7 @@ function paintUtilisation(view, track, y) {
   const busy = bins(view), macs = bins(view), factor = busy.length / (to - from);
   for (const core of cores) {
     const series = run.series[core];
-    series.spread(series.busy(), from, to, busy);
+    series.spread(run.working(series), from, to, busy);
     series.spread(series.sum('macs', (event) => run.a_macs[run.activity[event]]), from, to, macs);
   }
   const blue = view.kindColours[0];
@@ -138,7 +138,7 @@ function drawOverview(view) {
     view.overviewImage = runs.map((run) => {
       const found = bins(view), cores = run.series.filter((_, index) => run.resources[index].core);
       const shown = cores.length ? cores : run.series;
-      for (const series of shown) series.spread(series.busy(), 0, longest / run.scale, found);
+      for (const series of shown) series.spread(run.working(series), 0, longest / run.scale, found);
       return found.map((value) => value / Math.max(1, shown.length) * found.length / longest * run.scale);
     });
   }

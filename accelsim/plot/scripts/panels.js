@@ -103,7 +103,7 @@ function figures(run, from, to) {
   run.series.forEach((series, index) => {
     for (const part of run.byKind[index].values()) found.energy += sum(part, 'energy', (event) => run.energy[event]);
     if (run.resources[index].core) {
-      if (cycles) found.busy += series.between(series.busy(), a, b) / cycles / cores;
+      if (cycles) found.busy += series.between(run.working(series), a, b) / cycles / cores;
       found.macs += sum(series, 'macs', (event) => run.a_macs[run.activity[event]]);
       found.vector += sum(series, 'vector', (event) => run.a_vector[run.activity[event]]);
     } else found.links.push([index, sum(series, 'bytes', (event) => run.bytes[event])]);

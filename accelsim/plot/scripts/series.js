@@ -120,6 +120,8 @@ class Steps {
   }
 }
 
+const UNRECORDED = '(not recorded)'; // idle time of a foreign trace that nothing in it explains
+
 // One run: its columns, and the series of each resource, queue and kind.
 function loadRun(run, payload) {
   for (const [name, packed] of Object.entries(run.columns)) run[name] = column(payload, packed);
@@ -145,6 +147,9 @@ function loadRun(run, payload) {
   run.strip = new Series(run.o_start, run.o_start.map((start, row) => start + run.o_cycles[row]), run.o_operator);
   run.tiles = new Int32Array(operators.length + 1); // of each operator the highest tile
   run.a_operator.forEach((operator, activity) => { if (operator >= 0) run.tiles[operator] = Math.max(run.tiles[operator], run.a_tile[activity]); });
+  run.unrecorded = operators.includes(UNRECORDED) ? operators.indexOf(UNRECORDED) : NaN;
+  run.isRecorded = (event) => run.a_operator[run.activity[event]] !== run.unrecorded;
+  run.working = (series) => series.sum('working', (event, row) => (run.isRecorded(event) ? series.end[row] - series.start[row] : 0));
   run.operatorOf = (event) => operators[run.a_operator[run.activity[event]]] ?? '';
   run.tensorOf = (event) => tensors[run.a_tensor[run.activity[event]]];
   return run;

@@ -29,9 +29,13 @@ function inkOn(colour) {
 // Many traces tell no energy.
 const hasEnergy = (run) => run.staticEnergy > 0 || run.energy.some((energy) => energy > 0);
 
+// Idle time that nothing explains is no work of an operator.
+const shadeOf = (run, operator) => (operator === run.unrecorded ? '#c4c4c4' : operatorColour(operator));
+
 function colourOf(view, run, event) {
+  if (!run.isRecorded(event)) return shadeOf(run, run.unrecorded);
   if (view.mode === 'cause') return view.causeColours[run.causes[run.cause[event]]];
-  if (view.mode === 'operator') return operatorColour(run.a_operator[run.activity[event]]);
+  if (view.mode === 'operator') return shadeOf(run, run.a_operator[run.activity[event]]);
   return view.kindColours[run.kind[event]];
 }
 
@@ -190,7 +194,7 @@ function paintStrip(view, { run }, y) {
     const left = Math.max(LABEL, xOf(view, run, strip.start[row])), right = Math.min(LABEL + view.pixels, xOf(view, run, strip.end[row]));
     if (right < drawn + 0.5) continue;
     drawn = right;
-    const [colour, share] = view.mode === 'operator' ? [operatorColour(strip.event[row]), 1] : [theme.soft, row % 2 ? 0.36 : 0.18];
+    const [colour, share] = view.mode === 'operator' ? [shadeOf(run, strip.event[row]), 1] : [theme.soft, row % 2 ? 0.36 : 0.18];
     raster.box(left, y, Math.max(right - left, 0.5), STRIP, packed32(colour, share, theme.ground));
   }
 }
@@ -198,7 +202,7 @@ function paintStrip(view, { run }, y) {
 function writeStrip(view, { run }, y) {
   const { strip } = run, end = view.to / run.scale;
   writeNames(view, strip, strip.after(view.from / run.scale), end, run, y + STRIP / 2,
-    (row) => [run.operators[strip.event[row]] ?? '', view.mode === 'operator' ? '#ffffff' : view.theme.ink]);
+    (row) => [run.operators[strip.event[row]] ?? '', view.mode === 'operator' ? inkOn(shadeOf(run, strip.event[row])) : view.theme.ink]);
 }
 
 // Names of the intervals that are wide enough; `of` gives text and colour.
@@ -309,6 +313,6 @@ function byOperator(run, part, from, to, count, share, ground) {
   let row = 0;
   return (bin) => {
     row = part.after(from + ((bin + 0.5) / count) * (to - from), row);
-    return packed32(operatorColour(run.a_operator[run.activity[part.event[Math.min(row, part.length - 1)]]]), share, ground);
+    return packed32(shadeOf(run, run.a_operator[run.activity[part.event[Math.min(row, part.length - 1)]]]), share, ground);
   };
 }

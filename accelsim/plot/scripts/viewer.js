@@ -252,6 +252,7 @@ inflate(packed.textContent).then((payload) => {
   const content = JSON.parse(description.textContent);
   Object.assign(view, { kindColours: content.kindColors, causeColours: content.causeColors });
   view.runs = content.runs.map((run) => loadRun(run, payload));
+  if (view.runs.every((run) => new Set(run.kind).size < 2)) view.mode = colours.value = 'operator'; // one kind tells nothing
   view.longest = Math.max(1, ...view.runs.map((run) => run.latency * run.scale));
   Object.assign(view, { from: 0, to: view.longest });
   layout(view);
