@@ -165,7 +165,7 @@ def _own_shapes(model: onnx.ModelProto, inferred: onnx.ModelProto, shapes: dict[
         for name, shape in zip(proto.output, written, strict=False):
             if name and shape and typed_by in types:
                 model.graph.value_info.append(helper.make_tensor_value_info(name, types[typed_by], shape))
-                fresh = True
+                known[name], types[name], fresh = shape, types[typed_by], True
     return fresh
 
 
