@@ -294,6 +294,8 @@ def test_what_is_refused_or_does_not_fit(read: Any) -> None:
         read([ms("NotYetKnown", "q", "y")], shapes, "y")
     with pytest.raises(FormatError, match=r"\(GroupQueryAttention\).*do not fit it"):
         read([ms("GroupQueryAttention", "q k v", "y", num_heads=4)], shapes, "y")
+    with pytest.raises(FormatError, match=r"\(MultiHeadAttention\): packed queries"):
+        read([ms("MultiHeadAttention", "q", "y", num_heads=2)], {"q": (1, 5, 2, 3, 8)}, "y")
     with pytest.raises(UnsupportedOperator, match="a sum that is fused"):
         convolution = ms("FusedConv", "x w _ r", "y", kernel_shape=[1, 1])
         read([convolution], {"x": (1, 4, 8, 8), "r": (1, 6, 8, 8)}, "y", {"w": (6, 4, 1, 1)})

@@ -98,6 +98,8 @@ def _grouped(node: Node, given: _Inputs) -> list[Shape]:
 
 
 def _many_heads(node: Node, given: _Inputs) -> list[Shape]:
+    if len(given) < 3 or not given[1] or not given[2] or len(given[0]) != 3:
+        raise FormatError(f"{node.label}: packed queries, keys or values are not understood")
     count, (batch, new, _), value = node.attributes["num_heads"], given[0], given[2]
     fresh, width = (value[2], value[3]) if len(value) == 4 else (value[1], value[2] // count)
     cached = given[6][2] if len(given) > 6 and given[6] else 0
