@@ -255,7 +255,7 @@ function paintPacked(view, { run, packed, height }, y) {
   packed.forEach(({ series, waits }, row) => {
     const top = Math.round(y + row * height / packed.length), bottom = Math.round(y + (row + 1) * height / packed.length);
     const thin = bottom - top - (bottom - top > 2 ? 1 : 0);
-    if (waits && !view.pathShown) paintWaits(view, run, waits, top, thin, 0.25);
+    if (waits && thin > 1 && !view.pathShown) paintWaits(view, run, waits, top, thin, 0.25);
     paintEvents(view, { run, series }, top, thin);
   });
 }
