@@ -100,11 +100,11 @@ def parse_cycles(text: object, clock_hz: int) -> int:
     """Time in whole cycles, rounded up: ``80 ns`` at 1.2 GHz -> 96; ``5 cycles`` -> 5. Zero is allowed."""
     number, unit = _split(text, "time", (*_SECONDS, *_CYCLES))
     _check_sign(number, text, "time", zero_allowed=True)
-    if unit in _CYCLES:
-        if number.denominator != 1:
-            raise UnitError(f"{_shown(text)}: cycles must be a whole number")
-        return int(number)
-    cycles = number * _SECONDS[unit] * clock_hz
+    if unit in _CYCLES and number.denominator != 1:
+        raise UnitError(f"{_shown(text)}: cycles must be a whole number")
+    cycles = number if unit in _CYCLES else number * _SECONDS[unit] * clock_hz
+    if cycles > _LARGEST_TERM:
+        raise UnitError(f"{_shown(text)} is too long; a time must be at most {_LARGEST_TERM:,} cycles")
     return -(-cycles.numerator // cycles.denominator)
 
 

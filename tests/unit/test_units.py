@@ -99,6 +99,8 @@ def test_refused_in_other_quantities() -> None:
         (lambda t: units.parse_rate(t, GHZ), "0 GB/s", "above 0"),
         (lambda t: units.parse_cycles(t, GHZ), "1.5 cycles", "whole number"),
         (lambda t: units.parse_cycles(t, GHZ), "-1 ns", "at least 0"),
+        (lambda t: units.parse_cycles(t, GHZ), "10000000000000000000000000000000 cycles", "too long"),
+        (lambda t: units.parse_cycles(t, GHZ), "1e9 s", "too long"),
         (units.parse_frequency, "1 GB/s", "GHz"),
         (units.parse_frequency, "0 GHz", "above 0"),
         (units.parse_frequency, "0.5 Hz", "whole number of hertz"),
