@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pydantic import Field, PlainValidator
 
 from accelsim.hardware.fields import Bytes, EnergyPerByte, FieldMistake, Fields, Rate
-from accelsim.hardware.ports import PortFields, Ports
+from accelsim.hardware.ports import PortFields, Ports, PortUse
 from accelsim.units import did_you_mean, format_bytes
 
 
@@ -45,15 +45,10 @@ class PortedBufferFields(BufferFields):
     read_bandwidth: Rate
 
 
-class OptionallyPortedBufferFields(BufferFields):
-    """A buffer whose read port may have a bandwidth; without one it never limits."""
+class BankedBufferFields(BufferFields):
+    """A buffer whose read port may have a bandwidth, or whose ports and banks may be described; else none limits."""
 
     read_bandwidth: Rate = Field(default=None)  # type: ignore[assignment]
-
-
-class BankedBufferFields(OptionallyPortedBufferFields):
-    """A buffer whose read port may have a bandwidth, or whose ports and banks may be described."""
-
     ports: PortFields | None = None
 
 
@@ -70,11 +65,33 @@ class Buffer:
     ports: Ports | None = None
     """None where they are not described."""
 
+    @property
+    def most_bytes_an_access(self) -> int:
+        """A bound, for sums that must not overflow: a word for each access, which may wait for one in every bank."""
+        return 16 * self.ports.banks * self.ports.width_bytes if self.ports else 1
+
     def read_cycles(self, read_bytes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Cycles that the read port takes for so many bytes each; 0 where it never limits."""
         if not (rate := self.read_bytes_per_cycle):
             return np.zeros_like(read_bytes)
         return -(-read_bytes * rate.denominator // rate.numerator)
+
+    def bounded(
+        self,
+        cycles: npt.NDArray[np.int64],
+        read_bytes: npt.NDArray[np.int64],
+        written_bytes: npt.NDArray[np.int64],
+        use: PortUse | None,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Cycles of tiles that an array would do in ``cycles``, and the energy of their accesses.
+
+        Where ports are described, whole words are read and written.
+        """
+        cycles = np.maximum(cycles, self.read_cycles(read_bytes))
+        if use is None or self.ports is None:
+            return cycles, self.access_pj(read_bytes, written_bytes)
+        width = self.ports.width_bytes
+        return np.maximum(cycles, use.cycles), self.access_pj(use.read_words * width, use.write_words * width)
 
     def access_pj(
         self, read_bytes: npt.NDArray[np.int64], written_bytes: npt.NDArray[np.int64]

@@ -130,6 +130,30 @@ class Words(NamedTuple):
         return Words(self.touched + other.touched, self.served + other.served)
 
 
+class PortUse(NamedTuple):
+    """What tiles need of the ports of their buffer, one row a tile."""
+
+    cycles: IntColumn
+    """The least that the ports allow."""
+    read_words: IntColumn
+    write_words: IntColumn
+    unused_bytes: IntColumn
+    """Of these words, what no access wanted."""
+    conflict_words: IntColumn
+    """For how many more words bank conflicts make the ports wait."""
+
+
+def port_use(ports: Ports, reads: Words, writes: Words, wanted_bytes: IntColumn) -> PortUse:
+    """Sums up the streams of tiles."""
+    return PortUse(
+        cycles=ports.cycles(reads.served, writes.served),
+        read_words=reads.touched,
+        write_words=writes.touched,
+        unused_bytes=(reads.touched + writes.touched) * ports.width_bytes - wanted_bytes,
+        conflict_words=reads.served + writes.served - reads.touched - writes.touched,
+    )
+
+
 class Run(NamedTuple):
     """How wavefronts along a dimension lie in the words, one row a tile. The dimension is cut into folds."""
 

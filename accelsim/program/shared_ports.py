@@ -27,9 +27,9 @@ def with_shared_ports(program: Program, accelerator: Accelerator) -> Program:
     cycles = np.zeros(program.size, dtype=np.int64)
     known = activities.shape >= 0
     if shared and known.any():
-        needed = accelerator.dataflow.port_cycles(TileColumns(*np.ascontiguousarray(program.shapes.T)))
-        if needed is not None:
-            cycles[known] = needed[activities.shape[known]]
+        use = accelerator.dataflow.port_use(TileColumns(*np.ascontiguousarray(program.shapes.T)))
+        if use is not None:
+            cycles[known] = use.cycles[activities.shape[known]]
     return replace(
         program,
         resources=resources._replace(bytes_numerator=numerator, bytes_denominator=denominator),

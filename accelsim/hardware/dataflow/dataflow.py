@@ -12,6 +12,7 @@ import numpy.typing as npt
 from accelsim.errors import InputError, UnsupportedOperator
 from accelsim.hardware.buffer import Buffer, BufferFields
 from accelsim.hardware.fields import Count, Energy, Fields, Flag, Share
+from accelsim.hardware.ports import PortUse
 
 IntColumn = npt.NDArray[np.int64]
 FloatTable = npt.NDArray[np.float64]
@@ -179,8 +180,8 @@ class Dataflow(ABC):
         """
         raise InputError(f"arrays of {type(self).__name__} are not clocked cycle by cycle; run without --detail cycle")
 
-    def port_cycles(self, tiles: TileColumns) -> IntColumn | None:
-        """Cycles for which each tile needs ports of buffer ``global`` that are described; None without such ports.
+    def port_use(self, tiles: TileColumns) -> PortUse | None:
+        """What each tile needs of the ports of buffer ``global``; None where they are not described.
 
         Raises as :meth:`cost` does.
         """

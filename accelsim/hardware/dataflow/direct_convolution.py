@@ -31,7 +31,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from accelsim.errors import UnsupportedOperator
-from accelsim.hardware.buffer import Buffer, BufferFields, OptionallyPortedBufferFields
+from accelsim.hardware.buffer import BankedBufferFields, Buffer, BufferFields
 from accelsim.hardware.dataflow.dataflow import (
     MOST_MACS,
     Dataflow,
@@ -46,7 +46,9 @@ from accelsim.hardware.dataflow.dataflow import (
 )
 from accelsim.hardware.dataflow.direct_stripes import Engine, Nest, count_active, count_cycles
 from accelsim.hardware.dataflow.products import ungrouped
+from accelsim.hardware.dataflow.wavefronts import Matrices
 from accelsim.hardware.fields import Count, FieldMistake, Flag
+from accelsim.hardware.ports import PortUse, port_use
 
 MOST_KERNEL_GROUPS = 1 << 24
 """A tile of more groups of kernels is refused: they are gone through one by one."""
@@ -73,14 +75,14 @@ class DirectConvolution(Dataflow):
     buffer: Buffer
 
     pe_array_fields = DirectConvolutionFields
-    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": OptionallyPortedBufferFields}
+    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": BankedBufferFields}
     parts = ("mac", "buffer.global")
 
     @classmethod
     def from_template(cls, pe_array: PEArrayFields, buffers: Mapping[str, Buffer]) -> Self:
         """Engine and buffer from the template's fields.
 
-        Raises :class:`FieldMistake` for ``winograd`` with channels that are no multiple of 16.
+        Raises :class:`FieldMistake` for ``winograd`` with channels that are no multiple of 16, or with ports.
         """
         assert isinstance(pe_array, DirectConvolutionFields)
         if pe_array.winograd and pe_array.columns % WINOGRAD_POINTS:
@@ -88,6 +90,12 @@ class DirectConvolution(Dataflow):
                 ("pe_array", "winograd"),
                 f"found True with {pe_array.columns} columns; expected a multiple of {WINOGRAD_POINTS} columns, the "
                 "values of a transformed square, or false",
+            )
+        if pe_array.winograd and buffers["global"].ports:
+            raise FieldMistake(
+                ("buffers", "global", "ports"),
+                "how transformed squares lie in words is not modelled: leave ports out, or set pe_array.winograd to "
+                "false",
             )
         engine = Engine(
             kernels=pe_array.rows,
@@ -111,12 +119,30 @@ class DirectConvolution(Dataflow):
         nest = self._nest(tiles)
         cycles: IntColumn = np.empty(len(tiles.batch), np.int64)
         count_cycles(nest, self.engine, cycles)
-        read_bytes = self._read_bytes(nest)
-        cycles = np.maximum(cycles, self.buffer.read_cycles(read_bytes))
         written_bytes = tiles.batch * tiles.filters * tiles.rows * tiles.columns
-        macs = self._macs(tiles)
-        buffer_pj = self.buffer.access_pj(read_bytes, written_bytes)
-        return TileCosts(cycles, np.stack([self.mac_pj * macs, buffer_pj], axis=1))
+        cycles, buffer_pj = self.buffer.bounded(
+            cycles, self._read_bytes(nest), written_bytes, self._port_use(tiles, nest)
+        )
+        return TileCosts(cycles, np.stack([self.mac_pj * self._macs(tiles), buffer_pj], axis=1))
+
+    def port_use(self, tiles: TileColumns) -> PortUse | None:
+        """See :meth:`Dataflow.port_use`."""
+        tiles = self._checked(tiles)
+        return self._port_use(tiles, self._nest(tiles))
+
+    def _port_use(self, tiles: TileColumns, nest: Nest) -> PortUse | None:
+        """A vector of inputs a cycle, one of weights for each kernel of a stripe, and results position by position."""
+        ports = self.buffer.ports
+        if ports is None:
+            return None
+        matrices = Matrices(nest.positions, nest.filters, nest.channels, tiles, ports)
+        kernel_groups = -(-nest.filters // self.engine.kernels)
+        blocks = -(-nest.positions // self.engine.stripe)
+        inputs = matrices.inputs("terms", self.engine.channels).times(kernel_groups * nest.positions * nest.taps)
+        weights = matrices.weights("terms", self.engine.channels).times(blocks * nest.filters * nest.taps)
+        outputs = matrices.outputs("filters", self.engine.kernels, 1).times(nest.positions)
+        wanted = self._read_bytes(nest) + nest.groups * nest.positions * nest.filters
+        return port_use(ports, inputs.plus(weights).times(nest.groups), outputs.times(nest.groups), wanted)
 
     def port_bytes(self, tiles: TileColumns) -> IntColumn:
         """Input vectors, one a cycle, and weights, once a stripe."""
@@ -149,6 +175,7 @@ class DirectConvolution(Dataflow):
     def _checked(self, tiles: TileColumns) -> TileColumns:
         rate = self.buffer.read_bytes_per_cycle or Fraction(1)
         headroom = self.engine.kernels * self.engine.channels * rate.denominator * 8
+        headroom = max(headroom, self.buffer.most_bytes_an_access)
         tiles = checked_tiles(tiles, min(MOST_MACS, (1 << 62) // headroom))
         many = tiles.batch * tiles.filters > MOST_KERNEL_GROUPS
         if many.any():

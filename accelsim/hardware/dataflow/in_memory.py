@@ -24,7 +24,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from accelsim.errors import UnsupportedOperator
-from accelsim.hardware.buffer import Buffer, BufferFields, OptionallyPortedBufferFields
+from accelsim.hardware.buffer import BankedBufferFields, Buffer, BufferFields
 from accelsim.hardware.dataflow.dataflow import (
     MOST_MACS,
     PARTIAL_SUM_BYTES,
@@ -38,7 +38,9 @@ from accelsim.hardware.dataflow.dataflow import (
     tile_text,
 )
 from accelsim.hardware.dataflow.products import Products, matrix_products
+from accelsim.hardware.dataflow.wavefronts import Matrices
 from accelsim.hardware.fields import Count, FieldMistake
+from accelsim.hardware.ports import PortUse, port_use
 from accelsim.jit import kernel
 
 MOST_FOLDS = 1 << 24
@@ -63,7 +65,11 @@ class Macros(NamedTuple):
 
 @kernel
 def count_rounds(products: Products, macros: Macros, cycles: IntColumn, additions: IntColumn) -> None:
-    """Fills ``cycles`` (tiles,), and ``additions`` (tiles,): sums that a round adds to those of an earlier one."""
+    """Fills ``cycles`` (tiles,), and ``additions`` (2, tiles).
+
+    These are output positions whose sums a round adds to those of an earlier one, in folds of all filters of a macro,
+    and in the last folds of the filters.
+    """
     for i in range(products.repeats.shape[0]):
         repeats, M, N, K = products.repeats[i], products.M[i], products.N[i], products.K[i]
         row_folds, column_folds = -(-K // macros.rows), -(-N // macros.filters)
@@ -71,6 +77,7 @@ def count_rounds(products: Products, macros: Macros, cycles: IntColumn, addition
         total = 0
         longest = 0
         added = 0
+        added_last = 0
         for fold in range(folds):
             row, column = fold % row_folds, fold // row_folds % column_folds
             rows = min(macros.rows, K - row * macros.rows)
@@ -79,12 +86,16 @@ def count_rounds(products: Products, macros: Macros, cycles: IntColumn, addition
             interval = conversions * macros.conversion_cycles
             longest = max(longest, macros.write_cycles * rows + 1 + M * macros.steps * interval)
             if row > 0 and fold % macros.macros == 0:
-                added += M * filters
+                if column + 1 < column_folds:
+                    added += M
+                else:
+                    added_last += M
             if (fold + 1) % macros.macros == 0 or fold + 1 == folds:
                 total += longest
                 longest = 0
         cycles[i] = total
-        additions[i] = added
+        additions[0, i] = added
+        additions[1, i] = added_last
 
 
 class InMemoryFields(PEArrayFields):
@@ -111,7 +122,7 @@ class InMemory(Dataflow):
     sum_bytes: int = PARTIAL_SUM_BYTES
 
     pe_array_fields = InMemoryFields
-    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": OptionallyPortedBufferFields}
+    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": BankedBufferFields}
     parts = ("mac", "buffer.global")
 
     @classmethod
@@ -154,12 +165,38 @@ class InMemory(Dataflow):
         """Cycles, bounded below by what the buffer's read port delivers, if it has a bandwidth."""
         products = self._products(tiles)
         cycles, additions = self._count(products)
-        read_bytes = self._read_bytes(products, additions)
-        cycles = np.maximum(cycles, self.buffer.read_cycles(read_bytes))
-        written_bytes = self._written_bytes(products, additions)
+        read_bytes, written_bytes = self._read_bytes(products, additions), self._written_bytes(products, additions)
+        use = self._port_use(tiles, products, additions)
+        cycles, buffer_pj = self.buffer.bounded(cycles, read_bytes, written_bytes, use)
         macs = products.repeats * products.M * products.N * products.K
-        buffer_pj = self.buffer.access_pj(read_bytes, written_bytes)
         return TileCosts(cycles, np.stack([self.mac_pj * macs, buffer_pj], axis=1))
+
+    def port_use(self, tiles: TileColumns) -> PortUse | None:
+        """See :meth:`Dataflow.port_use`."""
+        products = self._products(tiles)
+        return self._port_use(tiles, products, self._count(products)[1])
+
+    def _port_use(self, tiles: TileColumns, products: Products, additions: IntColumn) -> PortUse | None:
+        """A fold's inputs of a position, a row of cells, and results or sums of a position at a time."""
+        ports = self.buffer.ports
+        if ports is None:
+            return None
+        repeats, M, N, K = products
+        rows, filters = self.macros.rows, self.macros.filters
+        matrices = Matrices(M, N, K, checked_tiles(tiles), ports)
+        column_folds = -(-N // filters)
+        last = matrices._replace(N=N - (column_folds - 1) * filters)
+        whole = matrices._replace(N=np.full_like(N, filters))
+        sums = [
+            of_fold.outputs("filters", filters, self.sum_bytes).times(positions)
+            for of_fold, positions in zip((whole, last), additions, strict=True)
+        ]
+        spilled = sums[0].plus(sums[1])
+        inputs = matrices.inputs("terms", rows).times(repeats * column_folds * M)
+        weights = matrices.weights("filters", filters).times(repeats * K)
+        results = matrices.outputs("filters", filters, 1).times(repeats * M)
+        wanted = self._read_bytes(products, additions) + self._written_bytes(products, additions)
+        return port_use(ports, inputs.plus(weights).plus(spilled), results.plus(spilled), wanted)
 
     def port_bytes(self, tiles: TileColumns) -> IntColumn:
         """Weights once, inputs for each fold of filters, sums that are added to."""
@@ -185,26 +222,35 @@ class InMemory(Dataflow):
         return efficiency
 
     def _count(self, products: Products) -> tuple[IntColumn, IntColumn]:
-        cycles, additions = np.empty((2, len(products.repeats)), np.int64)
+        counts = np.empty((3, len(products.repeats)), np.int64)
+        cycles, additions = counts[0], counts[1:]
         count_rounds(products, self.macros, cycles, additions)
         return cycles, additions
 
     def _read_bytes(self, products: Products, additions: IntColumn) -> IntColumn:
         repeats, M, N, K = products
         column_folds = -(-N // self.macros.filters)
-        read_bytes: IntColumn = repeats * (K * N + column_folds * M * K) + self.sum_bytes * additions
+        read_bytes: IntColumn = repeats * (K * N + column_folds * M * K) + self._sum_bytes(products, additions)
         return read_bytes
 
     def _written_bytes(self, products: Products, additions: IntColumn) -> IntColumn:
         """Results, and sums that are added to later."""
-        written: IntColumn = products.repeats * products.M * products.N + self.sum_bytes * additions
+        written: IntColumn = products.repeats * products.M * products.N + self._sum_bytes(products, additions)
         return written
+
+    def _sum_bytes(self, products: Products, additions: IntColumn) -> IntColumn:
+        filters = self.macros.filters
+        last = products.N - (-(-products.N // filters) - 1) * filters
+        sums: IntColumn = self.sum_bytes * (additions[0] * filters + additions[1] * last)
+        return sums
 
     def _products(self, tiles: TileColumns) -> Products:
         rate = self.buffer.read_bytes_per_cycle or Fraction(1)
         macros = self.macros
         a_vector = macros.steps * macros.columns_per_converter * macros.conversion_cycles + macros.write_cycles + 8
-        tiles = checked_tiles(tiles, min(MOST_MACS, (1 << 62) // (a_vector * rate.denominator * 8)))
+        tiles = checked_tiles(
+            tiles, min(MOST_MACS, (1 << 62) // max(a_vector * rate.denominator * 8, self.buffer.most_bytes_an_access))
+        )
         products = matrix_products(tiles)
         folds = products.repeats * -(-products.N // macros.filters) * -(-products.K // macros.rows)
         if (folds > MOST_FOLDS).any():

@@ -9,7 +9,7 @@ import numpy as np
 from accelsim.hardware.dataflow.operand_stationary import OperandStationary
 from accelsim.hardware.dataflow.products import Placement, Products
 from accelsim.hardware.dataflow.systolic import Accesses
-from accelsim.hardware.dataflow.systolic_ports import Matrices
+from accelsim.hardware.dataflow.wavefronts import Matrices
 from accelsim.hardware.ports import Words
 
 

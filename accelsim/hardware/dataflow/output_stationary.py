@@ -19,7 +19,7 @@ import numpy as np
 from accelsim.hardware.dataflow.dataflow import IntColumn
 from accelsim.hardware.dataflow.products import Placement, Products
 from accelsim.hardware.dataflow.systolic import Accesses, SystolicArray
-from accelsim.hardware.dataflow.systolic_ports import Matrices
+from accelsim.hardware.dataflow.wavefronts import Matrices
 from accelsim.hardware.ports import Words
 
 

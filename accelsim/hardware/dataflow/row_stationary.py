@@ -36,7 +36,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from accelsim.errors import MappingError
-from accelsim.hardware.buffer import Buffer, BufferFields, OptionallyPortedBufferFields
+from accelsim.hardware.buffer import BankedBufferFields, Buffer, BufferFields
 from accelsim.hardware.dataflow.dataflow import (
     MOST_MACS,
     Dataflow,
@@ -58,7 +58,8 @@ from accelsim.hardware.dataflow.row_passes import (
     find_mapping,
 )
 from accelsim.hardware.dataflow.row_tiles import count_active, map_tiles
-from accelsim.hardware.fields import Count
+from accelsim.hardware.fields import Count, FieldMistake
+from accelsim.hardware.ports import LayoutFields, PortUse, Words, port_use
 
 EYERISS_WORDS = {"filter": 224, "input": 12, "sum": 24}
 """Stores of an element that a template does not describe: as large as Eyeriss' (JSSC 2017), and free of energy."""
@@ -85,7 +86,7 @@ class RowStationary(Dataflow):
     buffers: Mapping[str, Buffer]
 
     pe_array_fields = RowStationaryFields
-    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": OptionallyPortedBufferFields}
+    buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {"global": BankedBufferFields}
     optional_buffer_fields: ClassVar[Mapping[str, type[BufferFields]]] = {
         "filter": BufferFields,
         "input": BufferFields,
@@ -95,8 +96,17 @@ class RowStationary(Dataflow):
 
     @classmethod
     def from_template(cls, pe_array: PEArrayFields, buffers: Mapping[str, Buffer]) -> Self:
-        """Array and stores from the template's fields."""
+        """Array and stores from the template's fields.
+
+        Raises :class:`FieldMistake` for a layout: everything lies in the order in which the buses carry it.
+        """
         assert isinstance(pe_array, RowStationaryFields)
+        ports = buffers["global"].ports
+        if ports is not None and ports.layout != LayoutFields():
+            raise FieldMistake(
+                ("buffers", "global", "ports", "layout"),
+                "with row_stationary everything lies in the order in which the buses carry it; leave the layout out",
+            )
         size = pe_array.word_bytes
 
         def words(name: str) -> int:
@@ -128,11 +138,33 @@ class RowStationary(Dataflow):
         """Each tile's best mapping, bounded below by what the buffer's read port delivers, if it has a bandwidth."""
         tiles, cycles, words = self._map(tiles)
         reads, writes = self._words(tiles, words)
-        cycles = np.maximum(cycles, self.buffers["global"].read_cycles(reads["global"] * self.word_bytes))
         energy_pj = [self.mac_pj * reads["sum"]]
         for name, buffer in self.buffers.items():
-            energy_pj.append(buffer.access_pj(reads[name], writes[name]) * self.word_bytes)
+            read_bytes, written_bytes = reads[name] * self.word_bytes, writes[name] * self.word_bytes
+            if name == "global":
+                cycles, buffer_pj = buffer.bounded(cycles, read_bytes, written_bytes, self._port_use(words))
+            else:
+                buffer_pj = buffer.access_pj(read_bytes, written_bytes)
+            energy_pj.append(buffer_pj)
         return TileCosts(cycles, np.stack(energy_pj, axis=1))
+
+    def port_use(self, tiles: TileColumns) -> PortUse | None:
+        """See :meth:`Dataflow.port_use`."""
+        return self._port_use(self._map(tiles)[2])
+
+    def _port_use(self, words: IntColumn) -> PortUse | None:
+        """Each cycle of a bus takes words of its own from the buffer, where all lies in the order of the buses."""
+        ports = self.buffers["global"].ports
+        if ports is None:
+            return None
+        width = ports.width_bytes
+
+        def taken(column: int, bus: int) -> Words:
+            count = -(-words[:, column] // bus) * -(-bus * self.word_bytes // width)
+            return Words(count, count)
+
+        reads = taken(0, self.array.input_bus).plus(taken(1, self.array.filter_bus)).plus(taken(3, self.array.sum_bus))
+        return port_use(ports, reads, taken(2, self.array.sum_bus), words[:, :4].sum(axis=1) * self.word_bytes)
 
     def accessed_bytes(self, tiles: TileColumns) -> Mapping[str, tuple[IntColumn, IntColumn]]:
         """See :meth:`Dataflow.accessed_bytes`, of each tile's best mapping."""
@@ -176,6 +208,7 @@ class RowStationary(Dataflow):
         """The tiles, checked, and what :func:`map_tiles` writes down; equal tiles are mapped once."""
         rate = self.buffers["global"].read_bytes_per_cycle or Fraction(1)
         headroom = self.array.rows * self.array.columns * self.word_bytes * rate.denominator * 8
+        headroom = max(headroom, self.buffers["global"].most_bytes_an_access * self.word_bytes)
         tiles = checked_tiles(tiles, min(MOST_MACS, (1 << 62) // headroom))
         distinct, inverse = distinct_tiles(tiles)
         cycles: IntColumn = np.empty(len(distinct.batch), np.int64)

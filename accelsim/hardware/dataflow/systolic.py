@@ -34,9 +34,9 @@ from accelsim.hardware.dataflow.dataflow import (
 )
 from accelsim.hardware.dataflow.products import Placement, Products, matrix_products
 from accelsim.hardware.dataflow.systolic_activity import active_elements
-from accelsim.hardware.dataflow.systolic_ports import Matrices, PortUse, port_use
+from accelsim.hardware.dataflow.wavefronts import Matrices
 from accelsim.hardware.fields import Count, FieldMistake, Flag
-from accelsim.hardware.ports import Ports, Words
+from accelsim.hardware.ports import PortUse, Words, port_use
 
 
 class SystolicFields(PEArrayFields):
@@ -158,13 +158,8 @@ class SystolicArray(Dataflow):
         products = self._products(tiles)
         accesses = self._accesses(products)
         read_bytes, written_bytes = self._read_bytes(accesses), self._written_bytes(accesses)
-        cycles = np.maximum(self.shared_cycles(products), self.buffer.read_cycles(read_bytes))
-        if self.buffer.ports:
-            use = self._port_use(self.buffer.ports, tiles, products)
-            cycles = np.maximum(cycles, use.cycles)
-            read_bytes = use.read_words * self.buffer.ports.width_bytes
-            written_bytes = use.write_words * self.buffer.ports.width_bytes
-        buffer_pj = self.buffer.access_pj(read_bytes, written_bytes)
+        use = self._port_use(tiles, products)
+        cycles, buffer_pj = self.buffer.bounded(self.shared_cycles(products), read_bytes, written_bytes, use)
         macs = products.repeats * products.M * products.N * products.K
         energy_pj: FloatTable = np.stack([self.mac_pj * macs, buffer_pj, *self._accumulator_pj(products)], axis=1)
         return TileCosts(cycles, energy_pj)
@@ -174,15 +169,13 @@ class SystolicArray(Dataflow):
         return []
 
     def port_use(self, tiles: TileColumns) -> PortUse | None:
-        """What tiles need of the ports of buffer ``global``; None where they are not described. Raises as cost does."""
-        return None if self.buffer.ports is None else self._port_use(self.buffer.ports, tiles, self._products(tiles))
+        """See :meth:`Dataflow.port_use`."""
+        return self._port_use(tiles, self._products(tiles))
 
-    def port_cycles(self, tiles: TileColumns) -> IntColumn | None:
-        """See :meth:`Dataflow.port_cycles`."""
-        use = self.port_use(tiles)
-        return None if use is None else use.cycles
-
-    def _port_use(self, ports: Ports, tiles: TileColumns, products: Products) -> PortUse:
+    def _port_use(self, tiles: TileColumns, products: Products) -> PortUse | None:
+        ports = self.buffer.ports
+        if ports is None:
+            return None
         matrices = Matrices(*products[1:], checked_tiles(tiles), ports)
         reads, writes = (words.times(products.repeats) for words in self._streams(matrices, products))
         accesses = self._accesses(products)
@@ -224,8 +217,7 @@ class SystolicArray(Dataflow):
         rate = self.buffer.read_bytes_per_cycle or Fraction(0)
         # Edge folds count as full ones, so cycles may exceed MACs by 2 rows + columns; partial sums have up to 8 bytes.
         headroom = (2 * self.rows + self.columns + 6) * max(rate.denominator, 2)
-        if self.buffer.ports:  # a word for each access, which may wait for one in every bank
-            headroom = max(headroom, 16 * self.buffer.ports.banks * self.buffer.ports.width_bytes)
+        headroom = max(headroom, self.buffer.most_bytes_an_access)
         return matrix_products(checked_tiles(tiles, (1 << 62) // headroom))
 
     def activity(self, tile: TileColumns) -> IntColumn:

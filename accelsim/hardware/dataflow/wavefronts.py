@@ -1,9 +1,6 @@
-"""What a tile on a systolic array needs of its buffer's ports: the wavefronts of every stream, in words.
+"""How a tile's matrices lie in the words of a buffer: the wavefronts of each, in words.
 
-A fold takes, whichever way the dataflow lies: from the left one wavefront an item of the stream, along the array's
-rows; from the top one an item (held outputs) or one a row (a held operand), along its columns; and at the bottom, along
-the columns, one a row of outputs or one an item. Sums to which other row folds still add, and which the accumulator
-does not hold, pass the ports in 4 bytes, written and read back; everything else has one byte.
+A dataflow says which wavefronts it takes, and how often; everything has one byte but sums to which others still add.
 """
 
 from __future__ import annotations
@@ -14,19 +11,6 @@ import numpy as np
 
 from accelsim.hardware.dataflow.dataflow import IntColumn, TileColumns
 from accelsim.hardware.ports import Ports, Run, Words, words_across, words_along
-
-
-class PortUse(NamedTuple):
-    """What tiles need of the ports of their buffer, one row a tile."""
-
-    cycles: IntColumn
-    """The least that the ports allow."""
-    read_words: IntColumn
-    write_words: IntColumn
-    unused_bytes: IntColumn
-    """Of these words, what no access wanted."""
-    conflict_words: IntColumn
-    """For how many more words bank conflicts make the ports wait."""
 
 
 class Matrices(NamedTuple):
@@ -67,14 +51,3 @@ class Matrices(NamedTuple):
         if side_by_side:
             return words_along(Run(size, size, np.ones_like(size)), fold, element_bytes, self.ports)
         return words_across(size, other, fold, element_bytes, self.ports)
-
-
-def port_use(ports: Ports, reads: Words, writes: Words, wanted_bytes: IntColumn) -> PortUse:
-    """Sums up the streams of tiles."""
-    return PortUse(
-        cycles=ports.cycles(reads.served, writes.served),
-        read_words=reads.touched,
-        write_words=writes.touched,
-        unused_bytes=(reads.touched + writes.touched) * ports.width_bytes - wanted_bytes,
-        conflict_words=reads.served + writes.served - reads.touched - writes.touched,
-    )
