@@ -35,7 +35,7 @@ from accelsim.workload.graph import Workload
 
 Tell = Callable[[str], AbstractContextManager[Any]]
 """Shows what is being done, for as long as it is being done."""
-Search = Callable[["Job", Workload, Accelerator], SearchResult]
+Search = Callable[["Job", Workload, Accelerator, Watch], SearchResult]
 BYTE_BITS = 8
 
 
@@ -139,10 +139,10 @@ class Job:
         notes = (*accelerator.notes, *_of_precision(workload, accelerator), *workload.notes)
         if given is not None:
             return Found(workload, accelerator, given, facts, notes)
-        began = time.perf_counter()
-        result = (search or Job.search)(self, workload, accelerator)
+        watch = self.watch()
+        result = (search or Job.search)(self, workload, accelerator, watch)
         facts["seed"] = self.seed if result.seed is None else result.seed
-        facts |= {"scheduler": result.scheduler, "search_seconds": time.perf_counter() - began}
+        facts |= {"scheduler": result.scheduler, "search_seconds": watch.taken_seconds}
         return Found(workload, accelerator, result.schedule, facts, notes)
 
     def scheduler_name(self, accelerator: Accelerator) -> str:
@@ -171,9 +171,9 @@ class Job:
             return schedulers[0].search(workload, accelerator, watch)
         return search_seeds(schedulers, workload, accelerator, objective, watch)
 
-    def watch(self, show: Callable[[str, int, float, float], None] | None = None) -> Watch:
-        """The search's time limit and checkpoint, and who hears of its progress."""
-        return Watch(self.time_limit, show, None if self.checkpoint is None else Path(self.checkpoint))
+    def watch(self) -> Watch:
+        """The search's time limit and checkpoint."""
+        return Watch(self.time_limit, checkpoint=None if self.checkpoint is None else Path(self.checkpoint))
 
     def run(self) -> Timeline:
         """Searches, lowers, and simulates; the timeline's provenance says how."""

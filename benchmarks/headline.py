@@ -46,7 +46,7 @@ def run(name: str, network: str, machine: str, batch: int, seconds: float | None
         result = SCHEDULERS[name].from_options(Objective(), 0).search(workload, accelerator, watch)
     except BufferOverflow as error:
         return {"error": str(error)}
-    taken = time.process_time() - watch.began
+    taken = watch.taken_seconds
     program = accelsim.lower(workload, accelerator, result.schedule)
     latency, energy = accelsim.simulate(program).latency_cycles, float(program.energy_pj.sum())
     assert latency == result.latency_cycles, (name, network, machine, batch)

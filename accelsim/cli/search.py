@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from accelsim.workload.graph import Workload
 
 
-def search(job: Job, workload: Workload, accelerator: Accelerator) -> SearchResult:
+def search(job: Job, workload: Workload, accelerator: Accelerator, watch: Watch) -> SearchResult:
     """Runs the job's scheduler; shows the best so far, and takes Ctrl-C as a wish for it."""
     name = job.scheduler_name(accelerator)
     with common.progress(f"scheduling with {name} (the very first search compiles for half a minute)") as status:
@@ -28,7 +28,7 @@ def search(job: Job, workload: Workload, accelerator: Accelerator) -> SearchResu
                 f"{gap_percent:.1f} % over its bound (Ctrl-C takes it)"
             )
 
-        watch = job.watch(show)
+        watch.show = show
         with interruptible(watch):
             return job.search(workload, accelerator, watch)
 

@@ -25,6 +25,10 @@ from accelsim.search.plans import LEGAL, MISSING_COST
 from accelsim.search.pricing import Stores, cost_of, price
 from accelsim.search.random_state import RandomState, random_float
 
+MOST_WALKED = 1 << 20
+"""Tile positions after which the annealing returns for a moment. A move may make candidates a thousand times longer, so
+a number of rounds alone does not bound the time of a call."""
+
 
 class FusionParameters(NamedTuple):
     """Parameters of the first stage; the defaults are the paper's and its artifact's."""
@@ -130,8 +134,10 @@ def anneal_fusion(
     walk: Walk,
     stores: Stores,
 ) -> int:
-    """Anneals up to the round that the state names; returns early when something is missing. Call again to go on."""
-    while state.counters[0] < state.counters[3]:
+    """Anneals up to the round that the state names; returns early when something is missing, or much was walked. Call
+    again to go on."""
+    walked = 0
+    while state.counters[0] < state.counters[3] and walked < MOST_WALKED:
         done = state.counters[0] / parameters.rounds
         temperature = parameters.start_temperature * (1 - done) / (1 + parameters.cooling * done)
         if state.counters[0] == int(parameters.back_to_best * parameters.rounds):
@@ -147,6 +153,7 @@ def anneal_fusion(
                 state.random_state[0] = before
                 return status
             state.counters[1] += 1
+            walked += found.positions
             if status == LEGAL:
                 cost = cost_of(
                     parameters.energy_exponent, parameters.delay_exponent, found.energy_pj, found.latency_cycles

@@ -63,6 +63,11 @@ class Watch:
         """Lets the time begin now: kernels are compiled, which is no part of a search."""
         self.began = self.clock()
 
+    @property
+    def taken_seconds(self) -> float:
+        """Since the search began: without compiling, but with the start of processes where there are several seeds."""
+        return self.clock() - self.began
+
     def stop(self) -> None:
         """Asks the search to return as soon as it can."""
         self.stopped = True
@@ -73,7 +78,7 @@ class Watch:
             self.stopped = True
         over = self.stopped
         if self.time_limit_seconds is not None and not over:
-            over = self.clock() - self.began >= share * self.time_limit_seconds
+            over = self.taken_seconds >= share * self.time_limit_seconds
         self.was_expired = self.was_expired or over
         return over
 
