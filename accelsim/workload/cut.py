@@ -2,7 +2,8 @@
 
 A convolution is cut along its filters, first between its groups, then inside them; a matrix product along its columns,
 first between heads, if it has some. A pooling, whose windows may need all rows, is cut along its channels where its
-smallest tile, input and output, does not fit twice.
+smallest tile, input and output, does not fit twice. A convolution that could not run however small its tiles, as
+strongly dilated kernels do not, is cut along its input channels besides, and its parts are added.
 The parts are called ``name[k0:k1]`` and share the input; whatever reads the operator reads the parts joined, for free.
 Keys and values, which another operator or a cache provides, are cut along the context. For scores these are the
 columns. For scores times values the context is the depth: its parts are sums that are not complete, kept at
@@ -21,6 +22,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from accelsim.errors import WorkloadError
+from accelsim.workload.cut_channels import channel_part, has_channels_to_cut, largest_tile_bytes
 from accelsim.workload.graph import TileRule, Workload
 from accelsim.workload.operator import Operand, Operator, Source
 from accelsim.workload.operators import Conv2d, Elementwise, MatMul, Pool
@@ -78,6 +80,9 @@ class _Cutter:
         """Adds an operator, or its parts."""
         operator = replace(operator, operands=tuple(self._rewired(operand) for operand in operator.operands))
         parts = self._needed_parts_of(operator) if self.only_where_needed else self._parts_of(operator)
+        if channels := self._channel_parts_of(operator, parts):
+            self._append_sum(operator, channels)
+            return
         if len(parts) == 1:
             self._append(operator)
             return
@@ -105,6 +110,36 @@ class _Cutter:
         extents = tuple(part.output.shape[axis] for part in parts)
         self.parts[operator.name] = Operand(sources, operator.output.shape, axis, extents)
         self._uncut[operator.name] = operator
+
+    def _channel_parts_of(self, operator: Operator, parts: list[Operator]) -> list[Conv2d]:
+        """The fewest parts along the input channels that can run, where ``parts`` cannot, but they can; else none."""
+        if self.only_where_needed or not has_channels_to_cut(operator) or self._run(parts):
+            return []
+        assert isinstance(operator, Conv2d)
+        channels = operator.operands[0].shape[0]
+        for count in range(2, channels + 1):
+            spans = _equal_ranges(channels, count)
+            largest = channel_part(operator, max(spans, key=lambda span: span[1] - span[0]), PARTIAL_SUM_BITS)
+            if self._run(self._parts_of(largest)):
+                return [channel_part(operator, span, PARTIAL_SUM_BITS) for span in spans]
+        return []
+
+    def _run(self, parts: list[Operator]) -> bool:
+        """Whether the largest of a convolution's parts can run, double-buffered, in tiles of one output position."""
+        part = max(parts, key=lambda part: part.output.shape[0])
+        return part.weight_bytes + 2 * largest_tile_bytes(part, self.tensors) <= self.capacity_bytes
+
+    def _append_sum(self, operator: Operator, parts: list[Conv2d]) -> None:
+        for part in parts:
+            self.add(part)
+        operands = (self._rewired(Operand((Source(part.name),), part.output.shape)) for part in parts)
+        self._append(
+            Elementwise(operator.name, tuple(operands), operator.output, operations_per_element=len(parts) - 1)
+        )
+        self.notes.append(
+            f"'{operator.name}' is cut into {len(parts)} parts along its input channels: what one of its outputs reads "
+            f"does not fit twice into {self.capacity_bytes} bytes beside its weights"
+        )
 
     def _append(self, operator: Operator) -> None:
         self.operators.append(operator)

@@ -49,12 +49,19 @@ def whole_numbers(name: str, shape: tuple[int, ...]) -> Array:
 
 
 def weight_of(weight: Tensor, whole: dict[str, Tensor], axis: int) -> Array:
-    """Values of a parameter, or, for ``name[k0:k1]``, its share of the parameter ``name`` in ``whole``."""
-    part = PART.fullmatch(weight.name)
-    if part is None:
-        return whole_numbers(weight.name, weight.shape)
-    name, begin, end = part[1], int(part[2]), int(part[3])
-    return np.take(whole_numbers(name, whole[name].shape), range(begin, end), axis=axis)
+    """Values of a parameter of ``whole``; of ``name[k0:k1]`` a share along ``axis``, of ``name.in[c0:c1]`` along 1."""
+    return _share(weight.name, whole, axis)
+
+
+def _share(name: str, whole: dict[str, Tensor], axis: int) -> Array:
+    if name in whole:
+        return whole_numbers(name, whole[name].shape)
+    part = PART.fullmatch(name)
+    assert part is not None, name
+    of, span = part[1], range(int(part[2]), int(part[3]))
+    if of.endswith(".in"):
+        return np.take(_share(of.removesuffix(".in"), whole, axis), span, axis=1)
+    return np.take(_share(of, whole, axis), span, axis=axis)
 
 
 def run(workload: Workload, uncut: Workload) -> dict[str, Array]:

@@ -15,6 +15,7 @@ from accelsim.formats.schedule_json import write_schedule
 from accelsim.job import Job
 from accelsim.library import load_accelerator, load_workload
 from accelsim.schedule.notation import Schedule
+from accelsim.search import Layerwise
 from accelsim.workload.cut import cut_to_fit
 from accelsim.workload.graph import TileRule, Workload
 from accelsim.workload.operator import Operand, Operator, Source
@@ -246,6 +247,28 @@ def test_a_pooling_over_the_whole_image_is_cut_along_its_channels() -> None:
     slides = Pool("pool", (whole("input", (6, 4, 4)),), Tensor("pool", (6, 4, 4)), kernel=(1, 1))
     same = network(slides, inputs={"input": (6, 4, 4)})
     assert cut_to_fit(same, 100) is same
+
+
+def test_a_kernel_that_reaches_too_far_is_cut_along_its_channels() -> None:
+    """Dilation 4 on 9 x 9: the position in the middle reads all 81 pixels of each of 6 channels."""
+    kernels, bias = Tensor("a.weight", (4, 6, 3, 3)), Tensor("a.bias", (4,))
+    far = Conv2d(
+        "a", (whole("x", (6, 9, 9)),), Tensor("a", (4, 9, 9)), (kernels, bias), (3, 3), padding=(4, 4), dilation=(4, 4)
+    )
+    workload = network(far, inputs={"x": (6, 9, 9)})
+    needed = 4 * 6 * 9 + 4 + 2 * (6 * 81 + 4)
+    assert cut_to_fit(workload, needed) is workload
+    cut = cut_to_fit(workload, needed - 1)
+    assert [operator.name for operator in cut.operators] == ["a.in[0:3]", "a.in[3:6]", "a"]
+    assert [operator.output.bits for operator in cut.operators] == [32, 32, 8]
+    assert sum(operator.weight_bytes for operator in cut.operators) == far.weight_bytes
+    assert cut.macs == workload.macs
+    assert np.array_equal(run(cut, workload)["a"], run(workload, workload)["a"])
+    # 50 bytes of weights at a time: two channels of two filters, in each of three parts.
+    smaller = cut_to_fit(workload, 2 * 2 * 81 + 100)
+    assert np.array_equal(run(smaller, workload)["a"], run(workload, workload)["a"])
+    machine = load_accelerator("nvdla_small", ["buffers.global.capacity=424 B"])
+    assert len(Layerwise().search(smaller, machine).schedule.order) == len(smaller.operators)
 
 
 def test_a_given_schedule_says_whether_its_workload_is_cut(tmp_path: Path) -> None:
