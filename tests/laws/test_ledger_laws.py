@@ -25,9 +25,9 @@ from accelsim.timeline.stalls import cycles_by_cause, cycles_by_operator
 from accelsim.timeline.table import Timeline
 from accelsim.workload.graph import Workload
 from tests.laws.test_roofline_laws import MACHINES
-from tests.strategies.machines import INPUTS, WEIGHTS, machines, sparse
 from tests.strategies.networks import networks
 from tests.strategies.programs import legal_programs
+from tests.strategies.sparse_machines import INPUTS, WEIGHTS, machines, sparse
 
 
 def check_sums(timeline: Timeline, found: object) -> None:
