@@ -189,6 +189,17 @@ def test_engines_agree_where_transfers_pass_the_port(template: str) -> None:
     assert all(map(np.array_equal, *events))
 
 
+def test_weights_lie_as_direct_convolution_reads_them() -> None:
+    tiles = tile(
+        4, 4, 8, 6
+    )  # two atoms of four channels; four stripes of at most five positions; 16 + 4 x 6 atoms each
+    own, across = (array("nvdla_small", "width=4 B", *more) for more in ((), ("layout.weights=filters",)))
+    assert [int(one.port_use(tiles).read_words[0]) for one in (own, across)] == [
+        2 * (2 * 16 + 4 * 6),
+        2 * 2 * 16 + 8 * 4 * 6,
+    ]
+
+
 def test_what_excludes_ports() -> None:
     with pytest.raises(TemplateError, match="transformed squares"):
         accelsim.load_accelerator("nvdla_large", [f"{PORTS}width=64 B", "pe_array.winograd=true"])

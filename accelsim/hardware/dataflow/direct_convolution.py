@@ -24,7 +24,7 @@ results.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, Literal, Self
 
@@ -104,7 +104,11 @@ class DirectConvolution(Dataflow):
             results_per_cycle=pe_array.results_per_cycle or max(pe_array.rows // 2, 1),
             winograd=int(pe_array.winograd),
         )
-        return cls(engine, float(pe_array.mac_energy), buffers["global"])
+        buffer = buffers["global"]
+        if buffer.ports and "weights" not in buffer.ports.layout.model_fields_set:  # as the engine reads them
+            layout = buffer.ports.layout.model_copy(update={"weights": "terms"})
+            buffer = replace(buffer, ports=replace(buffer.ports, layout=layout))
+        return cls(engine, float(pe_array.mac_energy), buffer)
 
     @property
     def macs_per_cycle(self) -> int:
