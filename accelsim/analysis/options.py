@@ -139,7 +139,7 @@ def _lower_voltage(machine: Accelerator, values: dict[str, Any]) -> Iterator[Cha
 
 
 def _layouts(machine: Accelerator) -> Iterator[Change]:
-    ports = machine.buffers["global"].ports
+    ports = getattr(machine.dataflow, "buffer", machine.buffers["global"]).ports  # with a dataflow's own defaults
     if ports is None:
         return
     for tensor, layouts in LAYOUTS.items():

@@ -55,6 +55,14 @@ def test_layouts_of_described_ports() -> None:
     ]
 
 
+def test_layouts_that_are_in_force_are_not_offered() -> None:
+    """The direct convolution engine reads weights along their terms unless told otherwise."""
+    machine = accelsim.load_accelerator("nvdla_small", ["buffers.global.ports.width=16 B"])
+    found = [change.text for change in offered(SMALL, machine)["layout"]]
+    assert "buffers.global.ports.layout.weights=filters" in found
+    assert "buffers.global.ports.layout.weights=terms" not in found
+
+
 @pytest.mark.parametrize(
     ("now", "more"),
     [("none", ["weights=skip", "weights=gate"]), ("gate", ["weights=skip"]), ("skip", [])],
