@@ -47,6 +47,7 @@ SPARSITY_NOTE = (
 TABS_NOTE = "has its columns parted by tabs; SCALE-Sim knows commas only"
 TRAILING_NOTE = "ends with a word after its numbers, which is left out, as SCALE-Sim leaves out whatever stands last"
 BATCH_NOTE = "has a batch of 1; SCALE-Sim would take it for a sparsity ratio"
+WHOLE_NOTE = "has the sparsity ratio 1, which is read as 1:1: nothing is left out"
 HEADING_NOTE = "has a name only and is read as a heading of the layers below it"
 REPEATED_NOTE = "repeats the name of a layer above; '#2' and so on tell them apart"
 
@@ -137,6 +138,9 @@ class _Reader:
         called = self.header[len(values)] if len(values) < len(self.header) else ""
         self.sparsity = None
         if len(values) > 3 and (":" in values[-1] or "sparsity" in called):
+            if values[-1] == "1":
+                values[-1] = "1:1"
+                self._note(WHOLE_NOTE, number)
             self.sparsity = _sparsity(values.pop())
             if self.sparsity is not None:
                 self._note(SPARSITY_NOTE, number)

@@ -219,10 +219,17 @@ def test_lines_as_they_are_found_in_the_wild(header: str, line: str, note: str) 
     assert any(note in said for said in workload.notes) if note else not workload.notes
 
 
+def test_a_ratio_of_one_is_dense() -> None:
+    """As a product of SCALE-Sim's sparsity/gemm_mix.csv has it."""
+    workload = parse_scalesim_topology("Layer Name, M, N, K, Sparsity,\nGEMM_1, 1, 5, 16, 1,\n", "wild.csv", "wild")
+    assert workload.macs == 80 and workload.operators[0].weights[0].sparsity is None
+    assert any("line 2 has the sparsity ratio 1, which is read as 1:1" in note for note in workload.notes)
+
+
 @pytest.mark.parametrize(
     ("line", "mistake"),
     [
-        ("GEMM_1, 1, 5, 16, 1,", "the sparsity ratio is '1'; expected N:M"),
+        ("GEMM_1, 1, 5, 16, 2,", "the sparsity ratio is '2'; expected N:M"),
         ("LSTM_gate, 1, B, 1, 1, H, H, 1,", "ifmap width is 'B'"),
         ("FC, 1, 1, 1, ,1 2, 2, 1,", "filter width is ''"),
         ("conv, 56, 56, 3, 3, 1, 1, x,", "has 7 numbers|stride is 'x'"),
