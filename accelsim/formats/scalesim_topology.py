@@ -168,12 +168,12 @@ class _Reader:
         if "DP" not in name:
             self._add(number, name, _convolution, sizes)
             return
+        self._check_room(name, sizes[4])
         for channel in range(sizes[4]):
             self._add(number, f"{name}Channel_{channel}", _convolution, [*sizes[:4], 1, *sizes[5:]])
 
     def _add(self, line: int, name: str, make: Callable[[str, list[int]], Layer], sizes: list[int]) -> None:
-        if len(self.layers) == MOST_LAYERS:
-            raise _Mistake(f"layer '{name}': with it the file has more than {MOST_LAYERS} layers")
+        self._check_room(name, 1)
         unique, count = name, 1
         while self.names & {unique, _input_name(unique)}:
             count += 1
@@ -186,6 +186,10 @@ class _Reader:
             weights = (replace(operator.weights[0], sparsity=self.sparsity),)
             operator = replace(operator, weights=weights)
         self.layers.append((operator, given))
+
+    def _check_room(self, name: str, more: int) -> None:
+        if len(self.layers) + more > MOST_LAYERS:
+            raise _Mistake(f"layer '{name}': with it the file has more than {MOST_LAYERS} layers")
 
     def _said_of(self, line: int) -> set[str]:
         return {what for what, lines in self.notes.items() if line in lines[-1:]}
