@@ -31,6 +31,12 @@ def energy_pj(timeline: Timeline) -> float:
     return math.fsum(energy_by_part_pj(timeline).values())
 
 
+def flowing_pj_per_cycle(timeline: Timeline) -> float:
+    """What belongs to no activity, spread over the run: static power, and a memory's refreshes and standby."""
+    unshared_pj = 0.0 if timeline.memory is None else timeline.memory.unshared_pj
+    return timeline.program.static_pj_per_cycle + unshared_pj / max(timeline.latency_cycles, 1)
+
+
 def energy_by_operator_pj(timeline: Timeline) -> dict[str, float]:
     """Dynamic energy of each operator that has any activity: its tiles, and the transfers of its tensors."""
     program = timeline.program

@@ -289,14 +289,14 @@ def _accounts(timeline: Timeline, resources: list[CycleLedger]) -> dict[str, Flo
             found["dram.read"], found["dram.write"] = booked(values, ~stores), booked(values, stores)
         else:
             found[name] = booked(values, slice(None))
-    if timeline.memory is not None:
-        for command, account in (("ref", "dram.refresh"), ("background", "dram.background")):
-            found[account] = np.zeros(operators)
-            found[account][-1] = timeline.memory.energy_by_command_pj.get(command, 0.0)
     attributed = np.zeros(operators, dtype=np.int64)
     rows = {name: row for row, name in reversed([*enumerate((*program.operator_names, NO_OPERATOR))])}
     for name, cycles in cycles_by_operator(timeline).items():
         attributed[rows[name]] += cycles
+    if timeline.memory is not None:  # flows all the time, as static power does
+        for command, account in (("ref", "dram.refresh"), ("background", "dram.background")):
+            whole = timeline.memory.energy_by_command_pj.get(command, 0.0)
+            found[account] = whole * attributed / max(timeline.latency_cycles, 1)
     useful = np.zeros(operators, dtype=np.int64)
     for one in resources:
         useful += one.cycles[:, [label in USEFUL for label in one.labels]].sum(axis=1)

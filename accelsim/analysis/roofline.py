@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accelsim.analysis.energy import flowing_pj_per_cycle
 from accelsim.analysis.report import known
 from accelsim.analysis.roofs import BUFFER, DRAM, OPERATIONS_PER_MAC, Limits
 from accelsim.errors import InputError
@@ -64,7 +65,7 @@ class Point:
     cycles_attributed: int
     """Those that belong to it; they add up to the latency over all operators."""
     energy_pj: float
-    """Of its activities, and the static energy of the cycles attributed to it."""
+    """Of its activities, and what flows all the time in the cycles attributed to it."""
     level_pj: float
     """What ``bytes`` cost at this level."""
     peak_cycles: float
@@ -184,7 +185,7 @@ def _points(limits: Limits, accelerator: Accelerator, timeline: Timeline) -> Ite
     program = timeline.program
     shares = _shares(accelerator, program)
     attributed = cycles_by_operator(timeline)
-    names = (*program.operator_names, NO_OPERATOR)
+    names, flowing = (*program.operator_names, NO_OPERATOR), flowing_pj_per_cycle(timeline)
     rows = [names.index(name) for name in attributed if name != NO_OPERATOR]
     # What has transfers only, or nothing that took time, comes after those that have cycles of their own.
     active = np.unique(program.activities.operator) % len(names)
@@ -197,7 +198,7 @@ def _points(limits: Limits, accelerator: Accelerator, timeline: Timeline) -> Ite
         if needed_vector_ops is not None:
             vector_ops = min(vector_ops, int(needed_vector_ops))
         energy_pj = math.fsum(shares.energy_pj[row] for row in chosen)
-        energy_pj += program.static_pj_per_cycle * cycles_attributed
+        energy_pj += flowing * cycles_attributed
         # Skipped zeros lift the roof of both maps, gated ones that of energy: work is dense-equivalent.
         left = int(shares.macs_left[chosen].sum())
         peak_cycles = left / limits.macs_per_cycle + float(vector_ops / limits.vector_ops_per_cycle)

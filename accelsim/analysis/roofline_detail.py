@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from accelsim.analysis.energy import flowing_pj_per_cycle
 from accelsim.analysis.roofline import Point
 from accelsim.analysis.roofs import BUFFER, DRAM, Limits
 from accelsim.hardware.accelerator import Accelerator
@@ -97,7 +98,7 @@ def _sum(name: str, points: Sequence[Point]) -> Point:
 
 def tile_points(accelerator: Accelerator, timeline: Timeline, *, effectual: bool = False) -> Iterator[Point]:
     """Every tile, at every level, in computing order; ``effectual`` as :func:`roofline_points` has it."""
-    limits, program = Limits.of(accelerator), timeline.program
+    limits, program, flowing = Limits.of(accelerator), timeline.program, flowing_pj_per_cycle(timeline)
     activities = program.activities
     key = activities.operator * (int(activities.tile.max(initial=0)) + 2) + activities.tile
     is_tile = activities.kind == ActivityKind.TILE
@@ -137,7 +138,7 @@ def tile_points(accelerator: Accelerator, timeline: Timeline, *, effectual: bool
                 bytes=size,
                 cycles=spent,
                 cycles_attributed=own_cycles,
-                energy_pj=float(energy_pj[row] + transfer_pj[row] + program.static_pj_per_cycle * spent),
+                energy_pj=float(energy_pj[row] + transfer_pj[row] + flowing * spent),
                 level_pj=level_pj,
                 peak_cycles=int(left[row]) / limits.macs_per_cycle + float(vector_ops / limits.vector_ops_per_cycle),
                 transfer_cycles=float(size / rate),

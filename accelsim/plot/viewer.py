@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from accelsim.analysis.energy import flowing_pj_per_cycle
 from accelsim.analysis.report import known, report
 from accelsim.analysis.roofs import ARRAY, DRAM, OPERATIONS_PER_MAC, VECTOR_UNIT, Roof, datasheet_roofs
 from accelsim.analysis.roofs_file import kept_roofs
@@ -181,7 +182,7 @@ def _described(timeline: Timeline, label: str) -> dict[str, object]:
         "latency": timeline.latency_cycles,
         "clock": known(program, "clock_hz") or 0,
         "macsPerCycle": known(program, "macs_per_cycle") or 0,
-        "staticEnergy": program.static_pj_per_cycle,
+        "staticEnergy": flowing_pj_per_cycle(timeline),
         "roofs": _roofs(timeline),
         "resources": [
             {"name": name, "core": kind == ResourceKind.CORE, "rate": rate, "queues": count}

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from accelsim.analysis.energy import energy_by_part_pj
+from accelsim.analysis.ladder import energy_ladder
 from accelsim.analysis.ledger import ledger
 from accelsim.analysis.report import report
+from accelsim.analysis.roofline import roofline_points
 from accelsim.engine import simulate
 from accelsim.errors import FormatError, TemplateError, UnknownName
 from accelsim.formats import load_timeline, save_timeline
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.template import parse_template
 from accelsim.library import load_accelerator, load_workload
+from accelsim.plot.viewer import viewer
 from accelsim.program.check import same_program
 from accelsim.program.lower import lower
 from accelsim.program.rebind import rebind
 from accelsim.program.tables import Program
 from accelsim.search.layerwise import Layerwise
+from tests.unit.test_viewer import ELEMENT
 
 BANKS = ["dram.fidelity=banks"]
 
@@ -91,6 +96,24 @@ def test_a_run_with_banks_survives_its_file_and_a_replay(tmp_path: Path) -> None
         load_timeline(tmp_path / "c.npz")
 
 
+def test_points_ladders_and_the_page_hold_all_energy_of_a_counted_memory() -> None:
+    """Refreshes and standby belong to no transfer: they flow all the time, and to whom the cycles belong."""
+    machine = load_accelerator("soma_edge", BANKS)
+    timeline = simulate(program_on(machine))
+    whole = sum(energy_by_part_pj(timeline).values())
+    assert timeline.memory is not None and timeline.memory.unshared_pj > 0.01 * whole
+    found = ledger(timeline, machine)
+    run, *operators = [point for point in roofline_points(machine, timeline) if point.level == "dram"]
+    assert run.energy_pj == pytest.approx(whole, rel=1e-12)
+    assert sum(point.energy_pj for point in operators) == pytest.approx(whole, rel=1e-9)
+    for point in (run, *operators):
+        if ladder := energy_ladder(found, point):
+            assert ladder[-1].value == pytest.approx(point.ops_per_pj, rel=1e-9)
+    (_, description), _, _ = ELEMENT.findall(viewer([("", timeline)]))
+    flowing = json.loads(description)["runs"][0]["staticEnergy"] * timeline.latency_cycles
+    assert flowing + float(timeline.program.energy_pj.sum()) == pytest.approx(whole, rel=1e-9)
+
+
 def test_a_program_moves_between_a_link_and_banks() -> None:
     link, banks = load_accelerator("soma_edge"), load_accelerator("soma_edge", BANKS)
     recorded, lowered = program_on(link), program_on(banks)
@@ -109,6 +132,6 @@ def test_the_ledgers_close_with_counted_energy() -> None:
     assert by_part["dram"] == pytest.approx(sum(use.energy_by_command_pj.values()), rel=1e-12)
     accounts = ledger(timeline).by_account()
     assert sum(accounts.values()) == pytest.approx(sum(by_part.values()), rel=1e-9)
-    assert accounts["dram.refresh"] == use.energy_by_command_pj["ref"]
+    assert accounts["dram.refresh"] == pytest.approx(use.energy_by_command_pj["ref"], rel=1e-12)
     text = str(report(timeline))
     assert "2 x lpddr4_4000, 16 B/cycle at the pins; energy from command counters" in text

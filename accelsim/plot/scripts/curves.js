@@ -72,7 +72,7 @@ function paintPower(view, track, y) {
   const shown = (energy) => (run.clock ? wattText(energy / cycles * run.clock * 1e-12) : `${number(energy / cycles)} pJ/cycle`);
   paintCurve(view, track, y, layers, 1 / (most || 1));
   track.read = [['', totals, shown]];
-  track.limit = `most ${shown(most)}${run.staticEnergy ? ', static power at the bottom' : ''}`;
+  track.limit = `most ${shown(most)}${run.staticEnergy ? ', what flows all the time at the bottom' : ''}`;
 }
 
 // The line of what is possible, and what it is.
