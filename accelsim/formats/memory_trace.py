@@ -36,7 +36,8 @@ def read_memory_trace(path: str | Path) -> MemoryRequests:
     """The requests of a trace file in any of the three forms.
 
     Raises:
-        FormatError: no such file, no request in it, or a line that is none, with file and line.
+        FormatError: no such file, no request in it, a line that is none, or one that arrives before the one above it;
+            with file and line.
     """
     path = Path(path)
     lines = [
@@ -61,6 +62,10 @@ def read_memory_trace(path: str | Path) -> MemoryRequests:
             row = parse(line)
         except ValueError as problem:
             raise FormatError(f"{path}:{number}: {line.strip()[:60]!r}: {problem}") from None
+        if columns[0] and row[0] < columns[0][-1]:
+            raise FormatError(
+                f"{path}:{number}: cycle {row[0]:,} comes after cycle {columns[0][-1]:,}; lines must be in order"
+            )
         for column, value in zip(columns, row, strict=True):
             column.append(value)
     arrival, address, size, is_write, engine = (np.array(column, dtype=np.int64) for column in columns)

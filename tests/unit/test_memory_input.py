@@ -58,6 +58,8 @@ def test_our_form_comes_back(tmp_path: Path) -> None:
         ("LD 0x40\nLD zebra\n", "some.trace:2: 'LD zebra'"),
         ("LD 0x40\nXX 0x40\n", "some.trace:2"),
         ("0x40 READ 3\n0x40 JUMP 4\n", "some.trace:2"),
+        ("0x40 READ 30\n0x40 READ 4\n", "some.trace:2: cycle 4 comes after cycle 30"),
+        ("arrival,address,kind\n# note\n9,0,read\n9,0,read\n8,0,read\n", "some.trace:5: cycle 8 comes after cycle 9"),
         ("0x40 READ -7\n", "arrival is -7"),
         ("address,kind\n", "a header but no request"),
         ("address,when\n1,2\n", "unknown column 'when'"),
