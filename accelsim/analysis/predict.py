@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.analysis.energy import DRAM, flowing_pj_per_cycle
 from accelsim.analysis.options import Change
 from accelsim.analysis.traffic import traffic
 from accelsim.hardware.accelerator import Accelerator
@@ -53,6 +54,8 @@ class Bottlenecks(NamedTuple):
     """Of those among them that would fit into half the buffer."""
     fuses: bool
     """Whether the scheduler uses buffer space to keep results on chip."""
+    memory_pj_per_cycle: float | None = None
+    """Refreshes and standby of a memory whose energy was counted, command by command; None if its was not."""
 
     @staticmethod
     def of(timeline: Timeline) -> Bottlenecks:
@@ -91,7 +94,14 @@ class Bottlenecks(NamedTuple):
             spilled_bytes=int(spilled[spills].sum()),
             small_spilled_bytes=int(spilled[small].sum()),
             fuses=timeline.provenance.get("scheduler") not in (None, UNFUSED),
+            memory_pj_per_cycle=_memory_pj_per_cycle(timeline),
         )
+
+
+def _memory_pj_per_cycle(timeline: Timeline) -> float | None:
+    memory = timeline.memory
+    counted = memory is not None and bool(memory.energy_by_command_pj)
+    return flowing_pj_per_cycle(timeline) - timeline.program.static_pj_per_cycle if counted else None
 
 
 def _busy_before(starts: IntColumn, ends: IntColumn) -> Callable[[IntColumn], IntColumn]:
@@ -182,12 +192,17 @@ def predict(found: Bottlenecks, machine: Accelerator, change: Change, left: Floa
         if found.fuses:
             columns = [column.sum(keepdims=True) for column in columns]
         cycles = float(_windows(*columns, latency=_latency_ratio(machine, changed)).sum())
-    moves = new.activities.kind != ActivityKind.TILE
+    moves, flowing_pj = new.activities.kind != ActivityKind.TILE, new.static_pj_per_cycle
+    if found.memory_pj_per_cycle is not None:  # not as the link's energies a byte would have it
+        energy_of = energy_of.copy()
+        part = new.part_names.index(DRAM), old.part_names.index(DRAM)
+        energy_of[moves, part[0]] = old.energy_pj[moves, part[1]]
+        flowing_pj += found.memory_pj_per_cycle * _standby_ratio(machine, changed)
     of_operator = share[new.activities.operator[moves]]
     dynamic_pj = float(
-        change.batch * energy_of[~moves].sum() + (1 - saved) * (new.energy_pj[moves].sum(axis=1) * of_operator).sum()
+        change.batch * energy_of[~moves].sum() + (1 - saved) * (energy_of[moves].sum(axis=1) * of_operator).sum()
     )
-    return Cost(round(cycles), dynamic_pj + new.static_pj_per_cycle * cycles)
+    return Cost(round(cycles), dynamic_pj + flowing_pj * cycles)
 
 
 def _windows(
@@ -216,6 +231,13 @@ def _windows(
 def _latency_ratio(machine: Accelerator, changed: Accelerator) -> float:
     before = machine.dram.latency_cycles
     return changed.dram.latency_cycles / before if before else 1.0
+
+
+def _standby_ratio(machine: Accelerator, changed: Accelerator) -> float:
+    """Standby and refreshes in a cycle, after over before: a power for each channel."""
+    before, after = machine.dram.memory, changed.dram.memory
+    channels = after.dram.template.channels / before.dram.template.channels if before and after else 1.0
+    return channels * float(machine.clock_hz / changed.clock_hz)
 
 
 def _tile_cycles(program: Program, accelerator: Accelerator, batch: int) -> FloatTable:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.analysis.energy import energy_by_part_pj
+from accelsim.analysis.energy import energy_by_part_pj, energy_pj
 from accelsim.analysis.ladder import energy_ladder
 from accelsim.analysis.ledger import ledger
+from accelsim.analysis.options import Change
+from accelsim.analysis.predict import Bottlenecks, predict
 from accelsim.analysis.report import report
 from accelsim.analysis.roofline import roofline_points
 from accelsim.engine import simulate
@@ -112,6 +114,17 @@ def test_points_ladders_and_the_page_hold_all_energy_of_a_counted_memory() -> No
     (_, description), _, _ = ELEMENT.findall(viewer([("", timeline)]))
     flowing = json.loads(description)["runs"][0]["staticEnergy"] * timeline.latency_cycles
     assert flowing + float(timeline.program.energy_pj.sum()) == pytest.approx(whole, rel=1e-9)
+
+
+def test_predictions_hold_all_energy_of_a_counted_memory() -> None:
+    """As simulated on the changed machine; with the link's energies a byte they would be a fifth off."""
+    machine = load_accelerator("soma_edge", BANKS)
+    timeline = simulate(program_on(machine))
+    found = Bottlenecks.of(timeline)
+    for field in ("clock=1 GHz", "clock=500 MHz", "pe_array.mac_energy=1 pJ"):
+        changed = load_accelerator("soma_edge", [*BANKS, field])
+        predicted = predict(found, machine, Change(field, "", changed)).energy_pj
+        assert predicted == pytest.approx(energy_pj(simulate(program_on(changed))), rel=0.01)
 
 
 def test_a_program_moves_between_a_link_and_banks() -> None:
