@@ -24,20 +24,16 @@ from accelsim.workload.tensor import Box, Range, Tensor, bounding_box
 def tile_group(workload: Workload, group: Sequence[Operator], tiles: int) -> list[list[Block]]:
     """See :data:`accelsim.schedule.tiling.GroupTiler`.
 
-    What an operator alone was cut into is kept, and given again to operators that differ from it in names only: the
-    parts of one that was too large, and the same operator of another layer.
+    What an operator alone was cut into is kept, and given again, with other names, to operators like it.
     """
     if len(group) > 1:
         return _tile_group(workload, group, tiles)
-    kept = _KEPT.setdefault(workload, _Kept({}, {}, {}))
-    name = group[0].name
-    if name not in kept.number:
-        kept.number[name] = kept.number_of_like.setdefault(_nameless(workload, group[0]), len(kept.number_of_like))
-    key = (kept.number[name], tiles)
+    key = (alike(workload, group[0]), tiles)
+    kept = _KEPT[workload].blocks
     producers = group[0].producers()
-    if key not in kept.blocks:
-        kept.blocks[key] = (producers, _tile_group(workload, group, tiles))
-    read, blocks = kept.blocks[key]
+    if key not in kept:
+        kept[key] = (producers, _tile_group(workload, group, tiles))
+    read, blocks = kept[key]
     if read == producers:
         return blocks
     renamed = dict(zip(read, producers, strict=True))
@@ -47,6 +43,17 @@ def tile_group(workload: Workload, group: Sequence[Operator], tiles: int) -> lis
             for b in blocks[0]
         ]
     ]
+
+
+def alike(workload: Workload, operator: Operator) -> int:
+    """A number that the operators of a workload share which differ in names only, and so are cut alike: the parts of
+    one that was too large, and the same operator of another layer."""
+    kept = _KEPT.setdefault(workload, _Kept({}, {}, {}))
+    number = kept.number.get(operator.name)
+    if number is None:
+        number = kept.number_of_like.setdefault(_nameless(workload, operator), len(kept.number_of_like))
+        kept.number[operator.name] = number
+    return number
 
 
 class _Kept(NamedTuple):

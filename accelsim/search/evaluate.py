@@ -14,7 +14,8 @@ import numpy as np
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.jit import kernel
 from accelsim.search.network import IntColumn, Network
-from accelsim.search.plans import FULL, ILLEGAL, LEGAL, MAXIMUM_POSITIONS, TOO_LONG, PlanStore, Shapes, find_plan
+from accelsim.search.plan_store import PlanStore, group_key, has_room, plan_slot
+from accelsim.search.plans import FULL, ILLEGAL, LEGAL, MAXIMUM_POSITIONS, TOO_LONG, Shapes, find_plan
 from accelsim.search.tile_costs import TileCostTable
 
 
@@ -153,6 +154,25 @@ def place_groups(
         energy_pj += store.energy_pj[plan]
         begin = end
     return status, position, energy_pj
+
+
+@kernel
+def next_wanted(choice: Choice, store: PlanStore, begin: int) -> int:
+    """The first fused group from place ``begin`` on whose plan is missing, as the one that the store wants: its first
+    place; -1 where there is none, or no room for its plan."""
+    size = choice.order.shape[0]
+    while begin < size:
+        end = begin + 1
+        while end < size and choice.cut[end] == 0:
+            end += 1
+        for place in range(begin, end):
+            store.wanted[place - begin] = choice.order[place]
+        first, second = group_key(store.wanted, end - begin, choice.tiles[begin])
+        if store.plan[plan_slot(store, first, second)] < 0:
+            store.counters[3], store.counters[4] = end - begin, choice.tiles[begin]
+            return begin if has_room(store, end - begin) else -1
+        begin = end
+    return -1
 
 
 @kernel

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 from typing import ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from accelsim.schedule.columns import IntColumn, without_collector
 from accelsim.schedule.living import LiveTensor, default_tensors, service_key
 from accelsim.schedule.notation import DramTensor, Schedule, TensorKind
 from accelsim.schedule.rules import check_buffer
-from accelsim.schedule.tiling import Block, Tiling, group_tiler, tile
+from accelsim.schedule.tiling import Tiling, group_tiler, tile
+from accelsim.schedule.tiling_exact import alike
 from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch
 from accelsim.workload.graph import Workload
@@ -107,9 +109,9 @@ def _smallest_fitting(workload: Workload, operator: Operator, capacity_bytes: in
     number: int | None = 1
     least = None
     while number is not None:
-        blocks = blocks_of(workload, operator, number)
-        assert blocks is not None
-        needed = _double_buffered_bytes(operator, blocks)
+        largest = largest_tile(workload, operator, number)
+        assert largest is not None
+        needed = operator.weight_bytes + min(2, number) * (largest.input_bytes + largest.output_bytes)
         if needed <= capacity_bytes:
             return number
         least = needed if least is None else min(least, needed)
@@ -121,18 +123,31 @@ def _smallest_fitting(workload: Workload, operator: Operator, capacity_bytes: in
     )
 
 
-def _double_buffered_bytes(operator: Operator, blocks: list[Block]) -> int:
-    inputs = max(sum(size for _, size in block.reads) for block in blocks)
-    outputs = max(block.output_bytes for block in blocks)
-    return operator.weight_bytes + min(2, len(blocks)) * (inputs + outputs)
+class LargestTile(NamedTuple):
+    """The most that a tile of an operator alone in its fused group reads and writes."""
+
+    input_bytes: int
+    output_bytes: int
+    bytes: int
+    """Of both in one tile."""
 
 
-def blocks_of(workload: Workload, operator: Operator, number: int) -> list[Block] | None:
-    """The tiles of an operator alone in its fused group; None where it cannot be cut into so many."""
-    try:
-        return group_tiler(workload.tile_rule)(workload, [operator], number)[0]
-    except TilingNumberError:
-        return None
+_LARGEST: WeakKeyDictionary[Workload, dict[tuple[int, int], LargestTile | None]] = WeakKeyDictionary()
+
+
+def largest_tile(workload: Workload, operator: Operator, number: int) -> LargestTile | None:
+    """Under a tiling number; None where the operator cannot be cut into so many."""
+    kept = _LARGEST.setdefault(workload, {})
+    key = (alike(workload, operator), number)
+    if key not in kept:
+        try:
+            blocks = group_tiler(workload.tile_rule)(workload, [operator], number)[0]
+            read = [sum(size for _, size in block.reads) for block in blocks]
+            written = [block.output_bytes for block in blocks]
+            kept[key] = LargestTile(max(read), max(written), max(map(sum, zip(read, written, strict=True))))
+        except TilingNumberError:
+            kept[key] = None
+    return kept[key]
 
 
 def _next_number(workload: Workload, operator: Operator, number: int) -> int | None:
@@ -141,9 +156,9 @@ def _next_number(workload: Workload, operator: Operator, number: int) -> int | N
     limit = workload.batch * operator.output.elements
     last = number
     while (number := 2 * number) <= limit:
-        if blocks_of(workload, operator, number) is not None:
+        if largest_tile(workload, operator, number) is not None:
             return number
-    return finest if finest > last and blocks_of(workload, operator, finest) is not None else None
+    return finest if finest > last and largest_tile(workload, operator, finest) is not None else None
 
 
 class _Late(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 from accelsim.jit import kernel
 from accelsim.search.evaluate import Choice, Machine, Walk, transfer_cycles
 from accelsim.search.network import IntColumn, Network
-from accelsim.search.plans import PlanStore
+from accelsim.search.plan_store import PlanStore
 
 
 class Lists(NamedTuple):

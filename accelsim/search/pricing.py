@@ -7,7 +7,8 @@ from accelsim.jit import kernel
 from accelsim.search.evaluate import Choice, Machine, Result, Walk, find_readers, place_groups, walk_positions
 from accelsim.search.list_schedule import Limits, Lists, collect, pass_over
 from accelsim.search.network import Network
-from accelsim.search.plans import ILLEGAL, LEGAL, TOO_LONG, PlanStore, Shapes
+from accelsim.search.plan_store import PlanStore
+from accelsim.search.plans import ILLEGAL, LEGAL, TOO_LONG, Shapes
 from accelsim.search.tile_costs import TileCostTable
 
 Stores = tuple[Shapes, PlanStore, TileCostTable, Lists]

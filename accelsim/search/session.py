@@ -18,15 +18,17 @@ from accelsim.hardware.accelerator import Accelerator
 from accelsim.program.lower import lower, work_costs
 from accelsim.schedule.notation import DramTensor, Schedule, TensorKind
 from accelsim.schedule.tiling import group_tiler
+from accelsim.schedule.tiling_exact import alike
 from accelsim.search.anneal_dram import DramParameters, DramState, anneal_dram, dram_state
 from accelsim.search.anneal_fusion import FusionParameters, FusionState, anneal_fusion, fusion_state
 from accelsim.search.bounds import least_latency_cycles
 from accelsim.search.checkpoint import Checkpoint
 from accelsim.search.dram_state import DramProblem, dram_problem
-from accelsim.search.evaluate import Choice, Result, empty_walk, machine_of, two_clocks_tell
+from accelsim.search.evaluate import Choice, Result, empty_walk, machine_of, next_wanted, two_clocks_tell
 from accelsim.search.list_schedule import empty_lists
 from accelsim.search.network import IntColumn, network_of
 from accelsim.search.objective import Objective
+from accelsim.search.plan_store import Plan, add_plan, empty_store
 from accelsim.search.plans import (
     FULL,
     LEGAL,
@@ -34,9 +36,7 @@ from accelsim.search.plans import (
     MISSING_COST,
     MISSING_PLAN,
     TOO_LONG,
-    add_plan,
     empty_shapes,
-    empty_store,
 )
 from accelsim.search.pricing import price
 from accelsim.search.scheduler import SearchResult, Watch
@@ -104,7 +104,8 @@ class Session:
         self.capacity_bytes = accelerator.buffers["global"].capacity_bytes
         self.costs = TileCosts(workload, accelerator)
         self.counts = {"fusion": 0, "dram": 0}
-        self._store_rows = 1 << 18
+        self._store_rows = 1 << max(18, (self.network.size << 6).bit_length())
+        self._alone: dict[tuple[int, int], Plan] = {}
         self._positions = 1 << 12
         self._make_room()
         self.checkpoint: Checkpoint | None = None
@@ -140,9 +141,21 @@ class Session:
             self._grow_positions()
 
     def _plan(self) -> None:
-        """Makes the plan of the wanted group by the tile rule itself."""
+        """Adds the plan of the wanted group, by the tile rule itself; that of an operator alone once for all like
+        it."""
         count, tiles = self.store.counters[3:].tolist()
         numbers = self.store.wanted[:count].tolist()
+        if count > 1:
+            return add_plan(self.store, self._make_plan(numbers, tiles))
+        key = (alike(self.workload, self.workload.operators[numbers[0]]), tiles)
+        if key not in self._alone:
+            self._alone[key] = self._make_plan(numbers, tiles)
+        plan = self._alone[key]
+        plan.rows[:, 0] = numbers[0]
+        add_plan(self.store, plan)
+
+    def _make_plan(self, numbers: list[int], tiles: int) -> Plan:
+        count = len(numbers)
         operators = [self.workload.operators[number] for number in numbers]
         try:
             if count * tiles > MAXIMUM_POSITIONS:
@@ -151,22 +164,19 @@ class Session:
             flat = [block for row in zip(*blocks, strict=True) for block in row]
             costs = work_costs([block.work for block in flat], self.accelerator)
         except (TilingNumberError, MappingError):
-            add_plan(self.store, np.zeros((0, 4), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), 0.0)
-            return
+            nothing = np.zeros(0, dtype=np.int64)
+            return Plan(nothing.reshape(0, 4), nothing, nothing, 0.0)
         rows: list[tuple[int, ...]] = []
         reads: list[int] = []
-        sources = [self._source_names(number) for number in numbers]
-        for index, block in enumerate(flat):
+        sources = [operator.producers() for operator in operators]
+        for index, (block, cycles) in enumerate(zip(flat, costs.cycles.tolist(), strict=True)):
             place = index % count
-            rows.append((numbers[place], int(costs.cycles[index]), block.output_bytes, block.stored_bytes))
+            rows.append((numbers[place], cycles, block.output_bytes, block.stored_bytes))
             read = dict(block.reads)
-            reads.extend(read.get(name, -1) for name in sources[place])
+            reads.extend([read.get(name, -1) for name in sources[place]])
         counts = np.array([len(names) for names in sources], dtype=np.int64)
-        table = np.array(rows, dtype=np.int64)
-        add_plan(self.store, table, np.array(reads, dtype=np.int64), counts, float(costs.energy_pj.sum()))
-
-    def _source_names(self, number: int) -> list[str]:
-        return list(self.workload.operators[number].producers())
+        columns = (np.array(rows, dtype=np.int64), np.array(reads, dtype=np.int64), counts)
+        return Plan(*columns, float(costs.energy_pj.sum()))
 
     def price(self, choice: Choice, budget_bytes: int, horizons: tuple[int, int] = (-1, -1)) -> Result | None:
         """The cost of a choice; None if it is illegal or does not fit."""
@@ -175,7 +185,12 @@ class Session:
             status, found = price(self.network, self.machine, choice, self.walk, stores, (budget_bytes, horizons))
             if status < MISSING_COST:
                 return found if status == LEGAL else None
-            self.provide(status)
+            if status == MISSING_PLAN:  # all at once: a pass over a long choice is no bargain
+                begin = 0
+                while (begin := next_wanted(choice, self.store, begin)) >= 0:
+                    self._plan()
+            else:
+                self.provide(status)
 
     def cost(self, found: Result | Cost) -> float:
         """The objective of a result."""

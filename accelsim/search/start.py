@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.search.evaluate import Choice
-from accelsim.search.layerwise import blocks_of
+from accelsim.search.layerwise import largest_tile
 from accelsim.search.session import Session
 from accelsim.workload.operator import Operator
 from accelsim.workload.operators import Conv2d
@@ -75,11 +75,10 @@ def _enough_tiles(session: Session, number: int, tiles: int, budget_bytes: int, 
     operator = session.workload.operators[number]
     first = tiles
     while True:
-        blocks = blocks_of(session.workload, operator, tiles)
-        if blocks is None:
+        largest = largest_tile(session.workload, operator, tiles)
+        if largest is None:
             return max(first, tiles // 2)
-        needed = max(sum(size for _, size in block.reads) + block.output_bytes for block in blocks)
-        if 2 * (operator.weight_bytes + copies * needed) <= budget_bytes:
+        if 2 * (operator.weight_bytes + copies * largest.bytes) <= budget_bytes:
             return tiles
         tiles *= 2
 

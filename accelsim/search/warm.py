@@ -6,7 +6,7 @@ import numpy as np
 
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.search.anneal_fusion import FusionParameters
-from accelsim.search.evaluate import Choice
+from accelsim.search.evaluate import Choice, next_wanted
 from accelsim.search.objective import Objective
 from accelsim.workload.graph import TileRule, Workload
 from accelsim.workload.operator import Operand, Source
@@ -32,6 +32,7 @@ def compile_kernels(accelerator: Accelerator) -> None:
     workload = Workload("warm", tuple(operators), (Tensor("input", (1, 1, 1)),), tile_rule=TileRule.SOMA)
     session = Session(workload, accelerator, Objective(), None, warm=False)
     choice = Choice(np.arange(2), np.full(2, 2), np.ones(2, dtype=np.int64))
+    next_wanted(choice, session.store, 0)
     for horizons in ((-1, -1), (1, 2)):
         parameters = FusionParameters(2, session.capacity_bytes, urgent_positions=horizons)
         session.anneal_fusion(choice, parameters, 0)

@@ -132,7 +132,7 @@ def test_columns_are_cut_as_the_definition_cuts(rest: int, rows: int, columns: i
 
 def test_no_two_keys_are_one() -> None:
     """Groups and tiling numbers that differ, in whatever way, have plans of their own."""
-    from accelsim.search.plans import group_key
+    from accelsim.search.plan_store import group_key
 
     keys = set()
     count = 0
