@@ -71,6 +71,8 @@ class Walk(NamedTuple):
     at: IntColumn
     """By position: its place."""
     tile: IntColumn
+    pending: IntColumn
+    """By positions ahead: what a store that is still waited for lacked when the last tile of the group began."""
 
 
 class Result(NamedTuple):
@@ -107,7 +109,7 @@ def two_clocks_tell(accelerator: Accelerator) -> bool:
 def empty_walk(operators: int, positions: int) -> Walk:
     """Scratch for so many operators and tile positions."""
     by_place = [np.zeros(operators, dtype=np.int64) for _ in range(13)]
-    by_position = [np.zeros(positions + 3, dtype=np.int64) for _ in range(4)]
+    by_position = [np.zeros(positions + 3, dtype=np.int64) for _ in range(5)]
     return Walk(*by_place, *by_position)
 
 
@@ -199,6 +201,76 @@ def find_readers(net: Network, choice: Choice, walk: Walk) -> int:
     return 0
 
 
+class Clocks(NamedTuple):
+    """Where a walk stands when a tile of a fused group begins."""
+
+    ended: int
+    """Of the tile before."""
+    link: int
+    loaded: int
+    """Of what the next tile loads."""
+    tile_cycles: int
+    busy: int
+    read_bytes: int
+    written_bytes: int
+
+
+LEAST_REPEATS = 8
+"""Tiles that a group must have left for it to be worth a look whether they repeat themselves."""
+
+EXPLICIT_REPEATS = 5
+"""Tiles of a group that are walked after all that repeat: the first of them set up what is alive, the last but one is
+as those passed over, the last meets the next group."""
+
+
+@kernel
+def repeats(net: Network, choice: Choice, walk: Walk, p: int, size: int, now: Clocks, then: Clocks) -> bool:
+    """Whether a tile of a group of ``size`` operators begins at ``p`` as the one before began, only later, so that all
+    up to the last but one will. Keeps what stores lack."""
+    same = True
+    for ahead in range(size + 3):
+        pending = max(walk.stored[p + ahead] - now.ended, 0)
+        same = same and pending == walk.pending[ahead]
+        walk.pending[ahead] = pending
+    same = same and max(now.loaded - now.ended, 0) == max(then.loaded - then.ended, 0)
+    if not same or (now.busy != then.busy and now.link - then.link != now.ended - then.ended):
+        return False
+    for place in range(walk.at[p], walk.at[p] + size):
+        op = choice.order[place]
+        for s in range(net.source_begin[op], net.source_begin[op + 1]):
+            maker = walk.place[net.source[s]] if net.source[s] >= 0 else place
+            if walk.layer_group[maker] != walk.layer_group[place] and walk.written[maker] > now.ended:
+                return False
+    return True
+
+
+@kernel
+def pass_over_repeats(walk: Walk, store: PlanStore, p: int, size: int, count: int, now: Clocks, then: Clocks) -> Clocks:
+    """Clocks after ``count`` tiles of a group that repeat themselves, the first of which begins at ``p``.
+
+    Positions in between are left as if nothing happened there: no more is alive at any of them than at the like
+    position of the last tile but one. Results that wait for a later group pile up, and come in one go.
+    """
+    resumed, later = p + count * size, count * (now.ended - then.ended)
+    for ahead in range(size + 2, -1, -1):
+        if walk.stored[p + ahead] > 0:
+            walk.stored[resumed + ahead] = walk.stored[p + ahead] + later
+    for place in range(walk.at[p], walk.at[p] + size):
+        if walk.until[place]:
+            piled = count * store.output_bytes[walk.member[place]]
+            walk.usage[resumed + 1] += piled
+            walk.usage[walk.until[place] + 1] -= piled
+    return Clocks(
+        now.ended + later,
+        now.link + later if now.busy != then.busy else now.link,
+        now.loaded + later if now.loaded else 0,
+        now.tile_cycles + count * (now.tile_cycles - then.tile_cycles),
+        now.busy + count * (now.busy - then.busy),
+        now.read_bytes + count * (now.read_bytes - then.read_bytes),
+        now.written_bytes + count * (now.written_bytes - then.written_bytes),
+    )
+
+
 @kernel
 def transfer_cycles(machine: Machine, size: int) -> int:
     """ceil(bytes / bandwidth)."""
@@ -209,12 +281,28 @@ def transfer_cycles(machine: Machine, size: int) -> int:
 def walk_positions(
     net: Network, machine: Machine, choice: Choice, walk: Walk, store: PlanStore, positions: int
 ) -> Result:
-    """The two clocks, tile by tile; also bytes alive, bytes moved and the busy cycles."""
+    """The two clocks, tile by tile, but for tiles of a group that only repeat the one before; also bytes alive, bytes
+    moved and the busy cycles."""
     for p in range(positions + 2):
         walk.usage[p], walk.stored[p] = 0, 0
     link = busy = tile_cycles = read_bytes = written_bytes = 0
     before = ended = loaded = 0  # end of the tile two positions back, of the last one, and of the loads for the next
-    for p in range(-1, positions):
+    then = Clocks(0, 0, 0, 0, 0, 0, 0)
+    p = -2
+    while p + 1 < positions:
+        p += 1
+        if p >= 0 and walk.tile[p] > 0 and walk.group[walk.at[p]] == walk.at[p]:
+            place, tiles = walk.at[p], choice.tiles[walk.at[p]]
+            count = tiles - walk.tile[p] - EXPLICIT_REPEATS
+            if count > LEAST_REPEATS and walk.member_step[place] == 0:
+                now = Clocks(ended, link, loaded, tile_cycles, busy, read_bytes, written_bytes)
+                members = (walk.last[place] - walk.first[place]) // (tiles - 1)
+                if repeats(net, choice, walk, p, members, now, then) and walk.tile[p] > 1:
+                    ended, link, loaded, tile_cycles, busy, read_bytes, written_bytes = pass_over_repeats(
+                        walk, store, p, members, count, now, then
+                    )
+                    p += count * members
+                then = now
         before = ended
         size = 0
         store_end = 0

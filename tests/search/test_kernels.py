@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from accelsim.engine import simulate
 from accelsim.errors import ScheduleError
 from accelsim.hardware.accelerator import Accelerator
+from accelsim.program.bounds import busy_cycles
 from accelsim.program.lower import lower
 from accelsim.schedule.living import live_tensors, usage_bytes
 from accelsim.schedule.notation import Schedule
@@ -54,6 +57,37 @@ def test_double_buffering_costs_what_its_program_costs(
     assert found.latency_cycles == timeline.latency_cycles
     energy = program.energy_pj.sum() + program.static_pj_per_cycle * timeline.latency_cycles
     assert found.energy_pj == pytest.approx(energy, rel=1e-12)
+
+
+@given(networks(TileRule.SOMA), machines(), st.sampled_from([24, 40, 96]), st.data())
+@settings(max_examples=150, deadline=None)
+def test_tiles_that_repeat_themselves_cost_what_all_of_them_cost(
+    workload: Workload, accelerator: Accelerator, samples: int, data: st.DataObject
+) -> None:
+    """Groups of so many tiles are not walked one by one; their programs are."""
+    workload = workload.with_batch(samples)
+    schedule = data.draw(layer_fusions(workload))
+    numbers = st.sampled_from([samples, 2 * samples, samples // 2, 1])
+    schedule = replace(schedule, tiling_numbers=tuple(data.draw(numbers) for _ in schedule.tiling_numbers))
+    session = Session(workload, accelerator, Objective(), None)
+    found = session.price(session.choice(schedule), PLENTY)
+    try:
+        check_layer_fusion(workload, schedule)
+        tiling = tile(workload, schedule)
+    except ScheduleError:
+        assert found is None
+        return
+    assert found is not None
+    tensors = live_tensors(tiling)
+    assert (found.positions, found.peak_bytes) == (len(tiling.steps), max(usage_bytes(tensors, len(tiling.steps))))
+    endless = replace(accelerator.buffers["global"], capacity_bytes=PLENTY)
+    large = replace(accelerator, buffers={**accelerator.buffers, "global": endless})
+    program = lower(workload, large, schedule)
+    assert found.latency_cycles == simulate(program).latency_cycles
+    assert [found.tile_cycles, found.transfer_cycles] == list(busy_cycles(program).values())
+    assert found.energy_pj == pytest.approx(
+        program.energy_pj.sum() + program.static_pj_per_cycle * found.latency_cycles, rel=1e-12
+    )
 
 
 @given(networks(), machines(), st.data())
