@@ -3,8 +3,8 @@
 The columns tell what a line is, not its header: name and three numbers are a matrix product M, N, K (A of M x K times
 B of K x N); name and seven numbers are a convolution: ifmap height and width, filter height and width, channels,
 filters and the stride of both axes, or eight where the axes have strides of their own (a header may call that column a
-batch). Either may end with a sparsity ratio N:M, a comment and commas. A name alone is a heading. Layers are
-independent of each other and keep their order. Files in which tabs part the columns are read too.
+batch). Either may end with a sparsity ratio N:M, a comment and commas. A name alone is a heading, commas alone are
+nothing. Layers are independent of each other and keep their order. Files in which tabs part the columns are read too.
 
 As SCALE-Sim v3.0.0 (``topology_utils.py``) does it: there is no padding; the output size is rounded up,
 ceil((ifmap - filter + stride) / stride), its last row and column reading beyond the ifmap; a convolution with "DP" in
@@ -48,6 +48,8 @@ TABS_NOTE = "has its columns parted by tabs; SCALE-Sim knows commas only"
 TRAILING_NOTE = "ends with a word after its numbers, which is left out, as SCALE-Sim leaves out whatever stands last"
 BATCH_NOTE = "has a batch of 1; SCALE-Sim would take it for a sparsity ratio"
 WHOLE_NOTE = "has the sparsity ratio 1, which is read as 1:1: nothing is left out"
+BEYOND_NOTE = "has more behind an empty column, which is left out; SCALE-Sim would stop there"
+EMPTY_NOTE = "has commas only and is left out; SCALE-Sim would stop there"
 HEADING_NOTE = "has a name only and is read as a heading of the layers below it"
 REPEATED_NOTE = "repeats the name of a layer above; '#2' and so on tell them apart"
 
@@ -108,6 +110,8 @@ class _Reader:
         while cells and not cells[-1]:
             cells.pop()
         if not cells:
+            if "," in line:
+                self._note(EMPTY_NOTE, number)
             return
         first, self.before_header = self.before_header, False
         if first and not any(cell.isdecimal() for cell in cells[1:]):
@@ -132,6 +136,9 @@ class _Reader:
         if not values:
             self._note(HEADING_NOTE, number)
             return
+        if "" in values and values.index("") == len(CONVOLUTION):
+            del values[len(CONVOLUTION) :]
+            self._note(BEYOND_NOTE, number)
         if len(values) - 1 in COLUMNS and _is_word(values[-1]):
             values.pop()
             self._note(TRAILING_NOTE, number)

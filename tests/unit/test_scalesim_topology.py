@@ -49,7 +49,7 @@ def test_a_convolution() -> None:
 
 
 def test_layers_depend_on_nothing_and_keep_their_order() -> None:
-    workload = read("b, 5, 6, 7,", "", "a, 8, 8, 3, 3, 4, 2, 1,", " , ,,", "c d, 1, 1, 1,")
+    workload = read("b, 5, 6, 7,", "", "a, 8, 8, 3, 3, 4, 2, 1,", "c d, 1, 1, 1,")
     assert [operator.name for operator in workload.operators] == ["b", "a", "c d"]
     assert [tensor.name for tensor in workload.inputs] == ["b.input", "a.input", "c d.input"]
     assert workload.outputs == ("b", "a", "c d")
@@ -203,7 +203,9 @@ CONV_HEADER = "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Widt
         (CONV_HEADER, "\tconv,56,56,3,3,1,1,1,", ""),
         (CONV_HEADER, "conv, 56, 56, 3, 3, 1, 1, 1, 1", "line 2 has two strides"),
         (f"{CONV_HEADER}\n\nAlexnet,", "conv, 56, 56, 3, 3, 1, 1, 1,", "line 3 has a name only"),
-        (CONV_HEADER, ",,,,,,,,\nconv, 56, 56, 3, 3, 1, 1, 1, ", ""),
+        (CONV_HEADER, ",,,,,,,,\nconv, 56, 56, 3, 3, 1, 1, 1, ", "line 2 has commas only"),
+        (f"{CONV_HEADER},,Eh,Ew,e2", "conv,56,56,3,3,1,1,1,,,110,110,12100", "line 2 has more behind an empty column"),
+        (f"{CONV_HEADER},,Eh,Ew,e2", "conv,56,56,3,3,1,1,1,,,,,", ""),
         (
             "Layer name\tIFMAP Height\tIFMAP Width",
             "conv\t56\t56\t3\t3\t1\t1\t1\t",
