@@ -240,7 +240,7 @@ def _annotate(begin: Messages, timeline: Timeline, strings: dict[str, IntColumn]
 
 
 def _counters(timeline: Timeline) -> list[bytes]:
-    """What each buffer holds and what each link moves."""
+    """What each buffer holds and what each link moves, and each queue of a link that has several."""
     program, events = timeline.program, timeline.events
     found: list[bytes] = []
     for buffer, name in enumerate(program.buffer_names):
@@ -249,10 +249,14 @@ def _counters(timeline: Timeline) -> list[bytes]:
         found += _counter(len(found) // 2, f"bytes in {name}", unit, held.cycles, held.values)
     edges = bin_edges(timeline, BANDWIDTH_SAMPLES)
     for resource in np.flatnonzero(program.resources.kind == ResourceKind.LINK).tolist():
-        moved = bytes_in_bins(timeline, events.resource == resource, edges)
-        rate = np.append(moved / np.maximum(np.diff(edges), 1), 0.0)
-        name = f"bytes per cycle over {program.resource_names[resource]}"
-        found += _counter(len(found) // 2, name, CounterDescriptor.UNIT_UNSPECIFIED, edges, rate)
+        queues = np.flatnonzero(program.queues.resource == resource).tolist()
+        tracks = {f"over {program.resource_names[resource]}": events.resource == resource}
+        if len(queues) > 1:
+            tracks |= {f"of {program.queue_names[queue]}": events.queue == queue for queue in queues}
+        for name, chosen in tracks.items():
+            rate = np.append(bytes_in_bins(timeline, chosen, edges) / np.maximum(np.diff(edges), 1), 0.0)
+            unit = CounterDescriptor.UNIT_UNSPECIFIED
+            found += _counter(len(found) // 2, f"bytes per cycle {name}", unit, edges, rate)
     return found
 
 

@@ -94,7 +94,7 @@ def violations(memory: DramMemory, commands) -> list[str]:
             if open_row.get(bank) != row:
                 found.append(f"command {number} {command.name}: row {row} of bank {bank} is not open")
             apart(ACT, "bank", bank, t.tRCDRD if command is RD else t.tRCDWR)
-            apart(command, "group", group, t.tCCD_L)
+            apart(command, "group", group, t.tCCD_L_WR or t.tCCD_L if command is WR else t.tCCD_L)
             apart(command, "rank", rank, max(t.tCCD_S, t.tBL))
             if command is RD:
                 apart(WR, "group", group, t.tCWL + (t.tBL_max or t.tBL) + t.tWTR_L)

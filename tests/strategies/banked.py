@@ -12,7 +12,7 @@ from accelsim.program.memory_plan import MemoryPlan, PlacementTable, place
 from accelsim.program.tables import Arbitration, Program
 from tests.strategies.programs import Draft
 
-MEMORIES = ("ddr4_3200", "gddr6_14000", "hbm2_2000", "hbm3_6400", "lpddr4_4000", "lpddr5_6400")
+MEMORIES = ("ddr4_3200", "ddr5_4800", "gddr6_14000", "hbm2_2000", "hbm3_6400", "lpddr4_4000", "lpddr5_6400")
 SIZES = (0, 1, 31, 64, 1000, 5000)
 
 

@@ -139,6 +139,7 @@ def test_requests_that_cannot_be_served(given: MemoryRequests, words: str) -> No
 
 PEAKS_GB_PER_S = {
     "ddr4_3200": 25.6,
+    "ddr5_4800": 19.2,
     "gddr6_14000": 28.07,
     "hbm2_2000": 32.0,
     "hbm3_6400": 51.2,

@@ -17,6 +17,7 @@ from accelsim.formats.chrome_json import write_chrome_json
 from accelsim.formats.events_csv import write_events_csv
 from accelsim.formats.perfetto import write_perfetto
 from accelsim.formats.protobuf import Messages
+from accelsim.program.tables import Arbitration
 from accelsim.timeline.columns import event_columns
 from tests.strategies.programs import Dice, Draft, legal_program
 from tests.timelines import worked_example
@@ -184,6 +185,24 @@ def test_counters_show_buffers_and_links():
     # Equal neighbours (80: one tensor for another of its size) are written once.
     assert held == [(0, 480), (30, 800), (60, 960), (110, 1600), (130, 1280), (170, 1600), (210, 320), (230, 0)]
     assert moved == [(0, 16), (40, 0), (60, 16), (70, 0), (110, 16), (170, 0), (210, 16), (230, 0)]
+
+
+def test_a_link_with_several_queues_shows_each_of_them():
+    """Their values are the bytes of the queue over the bins; the link's are their sum."""
+    draft = Draft()
+    core, link = draft.queue(draft.core()), draft.link(16, arbitration=Arbitration.ROUND_ROBIN)
+    first, second = draft.queue(link), draft.queue(link)
+    draft.tile(core, 40, draft.load(first, 320), draft.store(second, 160))
+    packets = parsed(simulate(draft.program()))
+    names = {
+        p.track_descriptor.uuid: p.track_descriptor.name for p in packets if p.track_descriptor.HasField("counter")
+    }
+    begin: dict[str, float] = {}
+    for packet in track_events(packets, TrackEvent.TYPE_COUNTER):
+        begin.setdefault(names[packet.track_event.track_uuid], packet.track_event.double_counter_value)
+    over, *of = (name for name in begin if name.startswith("bytes per cycle"))
+    assert over.startswith("bytes per cycle over") and len(of) == 2
+    assert begin[over] == 16 and sum(begin[name] for name in of) == 16
 
 
 @pytest.mark.parametrize("seed", range(10))

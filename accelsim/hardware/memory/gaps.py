@@ -1,9 +1,9 @@
 """From the timing parameters of a standard to the distances between commands.
 
-Written after the timing tables of JESD79-4 (DDR4), JESD209-4 and -5 (LPDDR4, LPDDR5), JESD235 and JESD238 (HBM2, HBM3)
-and JESD250 (GDDR6), in the form that Ramulator 2.1 gives them. Standards count from the cycle at which a command has
-been received; here commands are known by the cycle at which they start. So a first command of n cycles adds n - 1 and
-a second one takes n - 1 off.
+Written after the timing tables of JESD79-4 and -5 (DDR4, DDR5), JESD209-4 and -5 (LPDDR4, LPDDR5), JESD235 and JESD238
+(HBM2, HBM3) and JESD250 (GDDR6), in the form that Ramulator 2.1 gives them. Standards count from the cycle at which a
+command has been received; here commands are known by the cycle at which they start. So a first command of n cycles adds
+n - 1 and a second one takes n - 1 off.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def command_gaps(template: MemoryTemplate) -> IntColumn:
         Gap.RD_WR_RANK: read_burst + t.tCS - t.tCWL if on_one_bus else 0,
         Gap.RD_PRE: t.tRTP,
         Gap.WR_WR_S: same_rank,
-        Gap.WR_WR_L: max(t.tBL, t.tCCD_L),
+        Gap.WR_WR_L: max(t.tBL, t.tCCD_L if t.tCCD_L_WR is None else t.tCCD_L_WR),
         Gap.WR_WR_RANK: t.tBL if on_one_bus else 0,
         Gap.WR_RD_S: write_burst + t.tWTR_S,
         Gap.WR_RD_L: t.tCWL + (t.tBL if t.tBL_max is None else t.tBL_max) + t.tWTR_L,

@@ -70,6 +70,7 @@ class Timing(Fields):
     tRC: Cycles
     tCCD_S: Cycles
     tCCD_L: Cycles
+    tCCD_L_WR: Cycles | None = None
     tCCD_R: Cycles | None = None
     tRRD_S: Cycles
     tRRD_L: Cycles
@@ -101,6 +102,7 @@ class Timing(Fields):
             ("tRP", "tRC"),
             ("tBL", "tCCD_L"),
             ("tCCD_S", "tCCD_L"),
+            ("tCCD_L", "tCCD_L_WR"),
             ("tRRD_S", "tRRD_L"),
             ("tWTR_S", "tWTR_L"),
             ("tRFC", "tREFI"),
