@@ -19,7 +19,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -32,8 +32,12 @@ from accelsim.program.bounds import busy_cycles
 from accelsim.program.lower import lower
 from accelsim.program.tables import ACTIVITY_SIZES, ActivityKind, DependencyTable, Program, ResourceKind
 from accelsim.schedule.notation import Schedule
+from accelsim.timeline.table import Timeline
 from accelsim.workload.graph import Workload
 from accelsim.workload.models.micro import matmul_chain, stream, strided
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 LONG = 24
 """Products in the chains of K9."""
@@ -72,7 +76,7 @@ def _strides(accelerator: Accelerator) -> Iterator[Finding]:
     """K4: cycles of a strided convolution over those that port and array need for it; 1 where nothing conflicts."""
     mac, rate = accelerator.part_names.index("mac"), accelerator.buffers["global"].read_bytes_per_cycle
     for stride in (1, 2, 4, 8) if rate else ():
-        counts = _maybe(lambda stride=stride: tile(strided(stride=stride), accelerator, mac))  # type: ignore[misc]
+        counts = _maybe(tile, strided(stride=stride), accelerator, mac)
         if counts is not None and counts.bytes and rate:
             needed = max(math.ceil(counts.bytes / rate), counts.operations / 2 / accelerator.macs_per_cycle)
             yield Finding("K4", "cycles over those of port and array", counts.cycles / needed, "", stride, 1.0)
@@ -94,7 +98,7 @@ def _latency(accelerator: Accelerator) -> Iterator[Finding]:
                 np.concatenate([edges.before, loads[:-1]]), np.concatenate([edges.after, loads[1:]])
             ),
         )
-        timeline = _maybe(lambda program=chased: simulate(program))  # type: ignore[misc]
+        timeline = _maybe(simulate, chased)
         if timeline is None:
             return
         mine = np.isin(timeline.events.activity, loads)
@@ -109,7 +113,7 @@ def _squares(accelerator: Accelerator) -> Iterator[Finding]:
     mac, depth = accelerator.part_names.index("mac"), 4096
     for side in (16, 32, 64, 128, 256, 512, 1024):
         workload = matmul_chain(rows=side, depth=depth, columns=side)
-        counts = _maybe(lambda workload=workload: tile(workload, accelerator, mac))  # type: ignore[misc]
+        counts = _maybe(tile, workload, accelerator, mac)
         if counts is not None:
             moved = 2 * side * depth + side * side
             yield Finding(
@@ -123,7 +127,7 @@ def _rows(accelerator: Accelerator) -> Iterator[Finding]:
     mac = accelerator.part_names.index("mac")
     for rows in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
         workload = matmul_chain(rows=rows, depth=1024, columns=1024)
-        counts = _maybe(lambda workload=workload: tile(workload, accelerator, mac))  # type: ignore[misc]
+        counts = _maybe(tile, workload, accelerator, mac)
         if counts is not None:
             share = counts.operations / 2 / (accelerator.macs_per_cycle * counts.cycles)
             yield Finding("K8", "share of the peak rate", share, "", rows)
@@ -136,7 +140,7 @@ def _edges(accelerator: Accelerator) -> Iterator[Finding]:
         cycles = {}
         for columns in (whole - 1, whole, whole + 1):
             workload = matmul_chain(rows=1024, depth=1024, columns=columns)
-            counts = _maybe(lambda workload=workload: tile(workload, accelerator, mac))  # type: ignore[misc]
+            counts = _maybe(tile, workload, accelerator, mac)
             if counts is not None:
                 cycles[columns] = counts.cycles
                 share = counts.operations / 2 / (accelerator.macs_per_cycle * counts.cycles)
@@ -160,11 +164,14 @@ def overlap(accelerator: Accelerator, buffers: int) -> Finding | None:
     workload = _balanced_chain(accelerator)
     if workload is None:
         return None
+
+    def run(chain: Workload) -> Timeline:
+        return simulate(lower(chain, accelerator, on_chip(chain, buffers)))
+
     cycles, busy = [], []
     for count in (LONG // 2, LONG):
         chain = replace(workload, operators=workload.operators[:count], outputs=())
-        program = _maybe(lambda chain=chain: lower(chain, accelerator, on_chip(chain, buffers)))  # type: ignore[misc]
-        timeline = None if program is None else _maybe(lambda program=program: simulate(program))  # type: ignore[misc]
+        timeline = _maybe(run, chain)
         if timeline is None:
             return None
         events, program = timeline.events, timeline.program
@@ -195,9 +202,7 @@ def _balanced_chain(accelerator: Accelerator) -> Workload | None:
     mac, link = accelerator.part_names.index("mac"), side * side / float(accelerator.dram.bytes_per_cycle)
     rows = 1
     while rows < 4 * side:
-        one = _maybe(
-            lambda rows=rows: tile(matmul_chain(rows=rows, depth=side, columns=side), accelerator, mac)  # type: ignore[misc]
-        )
+        one = _maybe(tile, matmul_chain(rows=rows, depth=side, columns=side), accelerator, mac)
         if one is None:
             return None
         if one.cycles >= link:
@@ -221,7 +226,7 @@ def _exponent(core: float, link: float, cycles: float) -> float:
 
 def _bubbles(accelerator: Accelerator) -> Iterator[Finding]:
     """K10: energy that a bubble adds, over its cycles."""
-    found = _maybe(lambda: bubble_power(accelerator))
+    found = _maybe(bubble_power, accelerator)
     if found is not None:
         yield Finding("K10", "power of an idle cycle", found, "pJ/cycle", 0, accelerator.static_pj_per_cycle)
 
@@ -254,10 +259,10 @@ def with_bubble(program: Program, cycles: int) -> Program:
     )
 
 
-def _maybe(run: Callable[[], Any]) -> Any:
+def _maybe(run: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T | None:
     """What a run gives; None where the machine cannot run it."""
     try:
-        return run()
+        return run(*arguments, **options)
     except (BufferOverflow, MappingError, ProgramError, ScheduleError):
         return None
 
