@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from accelsim.errors import BufferOverflow, InputError
+from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.spatial_cores import SpatialCores
 from accelsim.search.anneal_fusion import FusionParameters
@@ -15,7 +15,7 @@ from accelsim.search.evaluate import Choice
 from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch
 from accelsim.search.session import Cost, Session
-from accelsim.search.start import coarse_numbers, fine_numbers, kernel_channel_numbers, separate
+from accelsim.search.start import coarse_numbers, fine_numbers, kernel_channel_numbers, no_start, separate
 from accelsim.workload.graph import Workload
 
 Tiling = Literal["kernel_channel", "fine", "coarse"]
@@ -56,10 +56,7 @@ class Cocco(Scheduler):
         session = Session(workload, accelerator, self.objective, watch, repr(self))
         start = separate(session, self._numbers(session), session.capacity_bytes)
         if start is None:
-            raise BufferOverflow(
-                f"no start of '{workload.name}' fits into the {session.capacity_bytes} bytes of the buffer, even with "
-                "every operator by itself; enlarge buffers.global.capacity"
-            )
+            raise no_start(session)
         parameters = FusionParameters(
             round(self.rounds * session.network.size * workload.batch**0.5),
             session.capacity_bytes,

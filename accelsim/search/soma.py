@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from accelsim.errors import BufferOverflow, InputError
+from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.schedule.notation import Schedule
 from accelsim.search.anneal_fusion import FusionParameters
@@ -15,7 +15,7 @@ from accelsim.search.dram_state import schedule_of
 from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch
 from accelsim.search.session import Cost, Session
-from accelsim.search.start import coarse_numbers, separate
+from accelsim.search.start import coarse_numbers, no_start, separate
 from accelsim.workload.graph import Workload
 
 MOST_DRAM_ROUNDS = 3_000_000
@@ -63,11 +63,7 @@ class SoMa(Scheduler):
         session = Session(workload, accelerator, self.objective, watch, repr(self))
         best = self._pass(session, session.capacity_bytes, 0)
         if best is None:
-            raise BufferOverflow(
-                f"no start of '{workload.name}' fits into the {session.capacity_bytes} bytes of the buffer: with "
-                "every operator by itself, cut as finely as can be, something is still too large; enlarge "
-                "buffers.global.capacity"
-            )
+            raise no_start(session)
         if self.allocator == "paper":
             best = self._paper(session, best)
         elif self.allocator == "artifact":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from accelsim.errors import BufferOverflow
 from accelsim.search.evaluate import Choice
 from accelsim.search.layerwise import largest_tile
 from accelsim.search.session import Session
@@ -67,6 +68,16 @@ def separate(session: Session, numbers: list[int], budget_bytes: int) -> Choice 
             choice.tiles[number] = _enough_tiles(session, number, int(choice.tiles[number]), budget_bytes, copies)
         copies *= 2
     return choice
+
+
+def no_start(session: Session) -> BufferOverflow:
+    """The refusal where :func:`separate` finds nothing."""
+    return BufferOverflow(
+        f"'{session.workload.name}', every operator by itself and double-buffered, does not fit into the "
+        f"{session.capacity_bytes} bytes of the buffer, and there this search begins; enlarge "
+        "buffers.global.capacity, or use the scheduler interleave or layerwise, which cut single operators finer and "
+        "load late what has no room ahead"
+    )
 
 
 def _enough_tiles(session: Session, number: int, tiles: int, budget_bytes: int, copies: int) -> int:
