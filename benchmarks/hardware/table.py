@@ -14,7 +14,7 @@ import accelsim
 from accelsim.errors import AccelsimError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.search import Layerwise
-from accelsim.search.layerwise import blocks_of
+from accelsim.search.layerwise import largest_tile
 from accelsim.workload.cut import cut_to_fit
 from accelsim.workload.graph import Workload
 
@@ -77,7 +77,7 @@ def run_overlapped(workload: Workload, accelerator: Accelerator) -> dict[str, An
     for finer in (1, 2, 4, 8, 16):
         numbers = []
         for operator, number in zip(fitted.operators, first.tiling_numbers, strict=True):
-            numbers.append(next(n for n in _halves(number * finer) if n <= number or blocks_of(fitted, operator, n)))
+            numbers.append(next(n for n in _halves(number * finer) if n <= number or largest_tile(fitted, operator, n)))
         schedule = first if finer == 1 else replace(first, tiling_numbers=tuple(numbers), dram_tensors=None)
         try:
             figures = accelsim.report(accelsim.simulate(accelsim.lower(fitted, accelerator, schedule))).to_dict()

@@ -11,6 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,10 @@ def test_a_fault_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_stopped_sweep_goes_on(tmp_path: Path) -> None:
     many = SPEC.replace("[8 GB/s, 16 GB/s]", str([f"{rate} GB/s" for rate in range(1, 2001)]))
     command = [sys.executable, "-m", "accelsim", "sweep", str(spec(tmp_path, many)), "--results", "r.db"]
-    started = subprocess.Popen([*command, "--processes", "1"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # which a shell's background jobs do not do
+    started = subprocess.Popen(
+        [*command, "--processes", "1"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=heard
+    )
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         time.sleep(0.05)
