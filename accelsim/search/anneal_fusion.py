@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.jit import kernel
-from accelsim.search.evaluate import Choice, Machine, Walk
+from accelsim.search.choice import Choice, Machine, Walk
 from accelsim.search.moves import (
     fully_connected_alone,
     move_dram_merge,

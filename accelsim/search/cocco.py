@@ -11,7 +11,7 @@ from accelsim.errors import InputError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.hardware.dataflow.spatial_cores import SpatialCores
 from accelsim.search.anneal_fusion import FusionParameters
-from accelsim.search.evaluate import Choice
+from accelsim.search.choice import Choice
 from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch
 from accelsim.search.session import Cost, Session

@@ -12,7 +12,7 @@ import numpy as np
 from accelsim.errors import BufferOverflow, InputError
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.schedule.notation import Schedule
-from accelsim.search.evaluate import Choice, two_clocks_tell
+from accelsim.search.choice import Choice, two_clocks_tell
 from accelsim.search.exact_dram import ExactDram
 from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch

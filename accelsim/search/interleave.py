@@ -11,8 +11,8 @@ import numpy as np
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.schedule.notation import Schedule
 from accelsim.search.anneal_fusion import FusionParameters
+from accelsim.search.choice import Choice
 from accelsim.search.dram_state import schedule_of
-from accelsim.search.evaluate import Choice
 from accelsim.search.layerwise import Layerwise
 from accelsim.search.objective import Objective
 from accelsim.search.scheduler import Scheduler, SearchResult, Watch

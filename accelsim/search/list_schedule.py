@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.jit import kernel
-from accelsim.search.evaluate import Choice, Machine, Walk, transfer_cycles
+from accelsim.search.choice import Choice, Machine, Walk, transfer_cycles
 from accelsim.search.network import IntColumn, Network
 from accelsim.search.plan_store import PlanStore
 

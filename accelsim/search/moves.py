@@ -7,7 +7,7 @@ so that a seed decides everything. Legality beyond what a move sees for itself i
 from __future__ import annotations
 
 from accelsim.jit import kernel
-from accelsim.search.evaluate import Choice
+from accelsim.search.choice import Choice
 from accelsim.search.network import POOL, IntColumn, Network
 from accelsim.search.random_state import RandomState, random_below, random_float
 

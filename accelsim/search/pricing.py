@@ -4,7 +4,8 @@ scheduled."""
 from __future__ import annotations
 
 from accelsim.jit import kernel
-from accelsim.search.evaluate import Choice, Machine, Result, Walk, find_readers, place_groups, walk_positions
+from accelsim.search.choice import Choice, Machine, Result, Walk, find_readers, place_groups
+from accelsim.search.double_buffering import walk_positions
 from accelsim.search.list_schedule import Limits, Lists, collect, pass_over
 from accelsim.search.network import Network
 from accelsim.search.plan_store import PlanStore

@@ -23,8 +23,8 @@ from accelsim.search.anneal_dram import DramParameters, DramState, anneal_dram, 
 from accelsim.search.anneal_fusion import FusionParameters, FusionState, anneal_fusion, fusion_state
 from accelsim.search.bounds import least_latency_cycles
 from accelsim.search.checkpoint import Checkpoint
+from accelsim.search.choice import Choice, Result, empty_walk, machine_of, next_wanted, two_clocks_tell
 from accelsim.search.dram_state import DramProblem, dram_problem
-from accelsim.search.evaluate import Choice, Result, empty_walk, machine_of, next_wanted, two_clocks_tell
 from accelsim.search.list_schedule import empty_lists
 from accelsim.search.network import IntColumn, network_of
 from accelsim.search.objective import Objective
@@ -104,7 +104,8 @@ class Session:
         self.capacity_bytes = accelerator.buffers["global"].capacity_bytes
         self.costs = TileCosts(workload, accelerator)
         self.counts = {"fusion": 0, "dram": 0}
-        self._store_rows = 1 << max(18, (self.network.size << 6).bit_length())
+        self._store_rows = 1 << max(18, (self.network.size << 6).bit_length())  # every operator by itself has room
+        self._most_rows = max(self._store_rows, LARGEST_STORE_ROWS)
         self._alone: dict[tuple[int, int], Plan] = {}
         self._positions = 1 << 12
         self._make_room()
@@ -134,7 +135,7 @@ class Session:
         elif status == MISSING_PLAN:
             self._plan()
         elif status == FULL:
-            self._store_rows = min(2 * self._store_rows, LARGEST_STORE_ROWS)
+            self._store_rows = min(2 * self._store_rows, self._most_rows)
             self._make_room()
         elif status == TOO_LONG:
             self._positions *= 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.errors import BufferOverflow
-from accelsim.search.evaluate import Choice
+from accelsim.search.choice import Choice
 from accelsim.search.layerwise import largest_tile
 from accelsim.search.session import Session
 from accelsim.workload.operator import Operator

@@ -6,7 +6,7 @@ import numpy as np
 
 from accelsim.hardware.accelerator import Accelerator
 from accelsim.search.anneal_fusion import FusionParameters
-from accelsim.search.evaluate import Choice, next_wanted
+from accelsim.search.choice import Choice, next_wanted
 from accelsim.search.objective import Objective
 from accelsim.workload.graph import TileRule, Workload
 from accelsim.workload.operator import Operand, Source

@@ -17,8 +17,9 @@ from accelsim.program.lower import lower
 from accelsim.schedule.living import live_tensors, usage_bytes
 from accelsim.schedule.notation import Schedule
 from accelsim.schedule.rules import check_dram, check_layer_fusion, check_tile_order
-from accelsim.schedule.tiling import group_tiler, split_tiling_number, tile
+from accelsim.schedule.tiling import Tiling, group_tiler, split_tiling_number, tile
 from accelsim.search import Objective
+from accelsim.search.choice import Result
 from accelsim.search.network import network_of
 from accelsim.search.plans import LEGAL, column_parts_of, empty_shapes, shape_tiles
 from accelsim.search.session import Session
@@ -31,6 +32,19 @@ pytestmark = pytest.mark.kernel
 PLENTY = 1 << 40
 
 
+def priced_with_ease(session: Session, schedule: Schedule) -> tuple[Result, Tiling] | None:
+    """What the kernel says of a schedule in a buffer that holds everything; None if both call it illegal."""
+    found = session.price(session.choice(schedule), PLENTY)
+    try:
+        check_layer_fusion(session.workload, schedule)
+        tiling = tile(session.workload, schedule)
+    except ScheduleError:
+        assert found is None
+        return None
+    assert found is not None
+    return found, tiling
+
+
 @given(networks(), machines(), st.data())
 @settings(max_examples=150, deadline=None)
 def test_double_buffering_costs_what_its_program_costs(
@@ -38,14 +52,10 @@ def test_double_buffering_costs_what_its_program_costs(
 ) -> None:
     schedule = data.draw(layer_fusions(workload))
     session = Session(workload, accelerator, Objective(), None)
-    found = session.price(session.choice(schedule), PLENTY)
-    try:
-        check_layer_fusion(workload, schedule)
-        tiling = tile(workload, schedule)
-    except ScheduleError:
-        assert found is None
+    priced = priced_with_ease(session, schedule)
+    if priced is None:
         return
-    assert found is not None
+    found, tiling = priced
     peak = max(usage_bytes(live_tensors(tiling), len(tiling.steps)))
     assert (found.positions, found.peak_bytes) == (len(tiling.steps), peak)
     capacity = accelerator.buffers["global"].capacity_bytes
@@ -70,14 +80,10 @@ def test_tiles_that_repeat_themselves_cost_what_all_of_them_cost(
     numbers = st.sampled_from([samples, 2 * samples, samples // 2, 1])
     schedule = replace(schedule, tiling_numbers=tuple(data.draw(numbers) for _ in schedule.tiling_numbers))
     session = Session(workload, accelerator, Objective(), None)
-    found = session.price(session.choice(schedule), PLENTY)
-    try:
-        check_layer_fusion(workload, schedule)
-        tiling = tile(workload, schedule)
-    except ScheduleError:
-        assert found is None
+    priced = priced_with_ease(session, schedule)
+    if priced is None:
         return
-    assert found is not None
+    found, tiling = priced
     tensors = live_tensors(tiling)
     assert (found.positions, found.peak_bytes) == (len(tiling.steps), max(usage_bytes(tensors, len(tiling.steps))))
     endless = replace(accelerator.buffers["global"], capacity_bytes=PLENTY)
